@@ -23,11 +23,11 @@ def described(answer: Any, size: int) -> WebFile:
     return WebFile(answer.headers.get("ETag") or "", answer.headers.get("Last-Modified") or "", size)
 
 
-def differs(one: WebFile, other: WebFile) -> bool:
+def differs(file: WebFile, other: WebFile) -> bool:
     """Whether two answers describe different files, by ETag, else by time, and by size, where both have it."""
-    if one.size != other.size and UNKNOWN not in (one.size, other.size):
+    if file.size != other.size and UNKNOWN not in (file.size, other.size):
         return True
-    for a, b in ((one.etag, other.etag), (one.modified, other.modified)):
+    for a, b in ((file.etag, other.etag), (file.modified, other.modified)):
         if a and b:
             # Whether a tag is weak is about the comparison, not about the file.
             return a[a.startswith("W/") * 2 :] != b[b.startswith("W/") * 2 :]
@@ -53,17 +53,17 @@ def validator(file: WebFile) -> str:
 def hashes_of(answer: Any) -> Dict[str, bytes]:
     """Algorithm -> hash of the whole file, from the headers of web servers (RFC 9530, RFC 3230), S3 and Google."""
     headers = answer.headers
-    found: List[Tuple[str, str]] = []
+    encoded: List[Tuple[str, str]] = []
     for field in ("Repr-Digest", "Digest", "x-goog-hash"):
         for word in ",".join(headers.get_all(field) or []).split(","):
             name, _, value = word.strip().partition("=")
-            found.append((name.lower().replace("sha-", "sha"), value.strip(":")))
+            encoded.append((name.lower().replace("sha-", "sha"), value.strip(":")))
     # S3 writes `HASH-PARTS` for an object of several parts: a hash of hashes.
-    found += [(name, headers.get("x-amz-checksum-" + name) or "") for name in ("sha256", "sha1")]
+    encoded += [(name, headers.get("x-amz-checksum-" + name) or "") for name in ("sha256", "sha1")]
     if answer.status == 200:
-        found.append(("md5", headers.get("Content-MD5") or ""))
+        encoded.append(("md5", headers.get("Content-MD5") or ""))
     hashes = {}
-    for name, value in found:
+    for name, value in encoded:
         size = {"md5": 16, "sha1": 20, "sha256": 32, "sha512": 64}.get(name, 0)
         if not re.fullmatch("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2,3}={1,2})?", value):
             continue
@@ -89,7 +89,7 @@ def modification_time(text: str) -> Optional[float]:
     """A file's time in seconds since 1970; None for an invalid or impossible one."""
     try:
         time = email.utils.parsedate_tz(text)
-        found = email.utils.mktime_tz(time) if time else None
+        seconds = email.utils.mktime_tz(time) if time else None
     except (ArithmeticError, ValueError, TypeError, IndexError):
         return None
-    return found if found is not None and 0 <= found < 1 << 33 else None
+    return seconds if seconds is not None and 0 <= seconds < 1 << 33 else None

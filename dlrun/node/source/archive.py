@@ -124,10 +124,10 @@ class Archive:
 
         Raises SourceFault, which names the member, for one that cannot or must not be unpacked, and for a damaged archive.
         """
-        found = self._zip_members() if self.kind == "zip" else self._tar_members()
+        members = self._zip_members() if self.kind == "zip" else self._tar_members()
         while True:
             with _reading(self.path):
-                member = next(found, None)
+                member = next(members, None)
             if member is None:
                 return
             yield member
@@ -192,7 +192,7 @@ class Archive:
     def _tar_member(
         self, tar: tarfile.TarFile, info: tarfile.TarInfo
     ) -> "Tuple[Member, Optional[IO[bytes]]]":
-        name, target = (one.encode("utf-8", "surrogateescape") for one in (info.name, info.linkname))
+        name, target = (field.encode("utf-8", "surrogateescape") for field in (info.name, info.linkname))
         path, mtime = self._relative(name, name), int(info.mtime * 10**9)
         if isinstance(info.mtime, float):  # of a pax header: as a float it is not exact
             seconds, _, part = info.pax_headers.get("mtime", "0").partition(".")
@@ -367,9 +367,9 @@ class _Forward(io.RawIOBase):
                 parts.append(data)
                 size -= len(data)
                 self._position += len(data)
-        found = b"".join(parts)
-        self.is_zero = len(found) == tarfile.BLOCKSIZE and not found.strip(b"\0")
-        return found
+        content = b"".join(parts)
+        self.is_zero = len(content) == tarfile.BLOCKSIZE and not content.strip(b"\0")
+        return content
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Read up to a later position; SourceFault if the stream ends before it. From the current one only by 0 bytes."""

@@ -136,7 +136,7 @@ def differing(root: bytes, manifest: Manifest, entries: Sequence[int]) -> Option
     None if one is missing or cannot be read, if most differ, or if the source is slow.
     """
     there, waiting = Statuses(MANY, every=True), Waiting()
-    found: List[int] = []
+    changed: List[int] = []
     batches = 0
     try:
         for parent, begin, end in manifest.by_directory(entries, len(entries)):
@@ -145,14 +145,14 @@ def differing(root: bytes, manifest: Manifest, entries: Sequence[int]) -> Option
                     names = manifest.names[first : min(end, first + MANY)]
                     if not there.read(directory, names):
                         return None
-                    found += _differing(manifest, first, first + len(names), there)
+                    changed += _differing(manifest, first, first + len(names), there)
                     batches += 1
-                    most = batches >= FEW_BATCHES and len(found) * MOSTLY > first + len(names) - entries[0]
+                    most = batches >= FEW_BATCHES and len(changed) * MOSTLY > first + len(names) - entries[0]
                     if most or is_slow(waiting):
                         return None
     except OSError:
         return None
-    return found
+    return changed
 
 
 def _differing(old: Manifest, first: int, end: int, there: Statuses) -> List[int]:
@@ -163,8 +163,8 @@ def _differing(old: Manifest, first: int, end: int, there: Statuses) -> List[int
         (there.inodes(), old.inodes[first:end]),
         (there.modes().tolist(), [stat.S_IFREG | mode for mode in old.modes[first:end]]),
     ]
-    found: Set[int] = set()
+    changed: Set[int] = set()
     for now, before in columns:
         if now != before:
-            found.update(entry for entry, (a, b) in enumerate(zip(now, before), first) if a != b)
-    return sorted(found)
+            changed.update(entry for entry, (a, b) in enumerate(zip(now, before), first) if a != b)
+    return sorted(changed)

@@ -29,10 +29,10 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
     columns, kinds = (_states(old, compares_ctimes), _states(new, compares_ctimes)), new.kinds
     if has_same_names(old, new):  # entries have their numbers, and no name needs to be looked up
         files = list(new.of_kind(FILE))
-        found = dict(zip(files, files))
+        pairs = dict(zip(files, files))
         for before, now in zip(*columns):
             for entry in compress(range(len(kinds)), map(ne, before, now)) if before != now else ():
-                found.pop(entry, None)
+                pairs.pop(entry, None)
     else:
         # By directory and name instead of by path: joining millions of paths takes longer than comparing them.
         numbers = {path: number for number, path in enumerate(new.dirs)}
@@ -40,10 +40,10 @@ def unchanged(old: Manifest, new: Manifest) -> Dict[int, int]:
         before_it = zip([known[parent] for parent in old.parents], old.names, *columns[0])
         places = {key: entry for entry, key in enumerate(before_it)}
         keys = enumerate(zip(new.parents, new.names, *columns[1]))
-        found = {entry: places[key] for entry, key in keys if kinds[entry] == FILE and key in places}
-    if compares_ctimes and len(found) < new.files():
-        found.update(_same_inodes(old, new, found, lambda m, e: (*_status(m, e), m.inodes[e], m.ctimes[e])))
-    return found
+        pairs = {entry: places[key] for entry, key in keys if kinds[entry] == FILE and key in places}
+    if compares_ctimes and len(pairs) < new.files():
+        pairs.update(_same_inodes(old, new, pairs, lambda m, e: (*_status(m, e), m.inodes[e], m.ctimes[e])))
+    return pairs
 
 
 def _states(manifest: Manifest, ctimes: bool) -> List[Any]:
@@ -57,17 +57,17 @@ def candidates(old: Manifest, new: Manifest, known: Container[int], touched: boo
 
     These are renamed files, and with `touched` those that only have another time.
     """
-    found: Dict[int, int] = {}
+    pairs: Dict[int, int] = {}
     if touched:
         places = {(old.path(e), old.sizes[e]): e for e, kind in enumerate(old.kinds) if kind == FILE}
         for entry, kind in enumerate(new.kinds):
             if kind == FILE and entry not in known:
                 before = places.get((new.path(entry), new.sizes[entry]))
                 if before is not None:
-                    found[entry] = before
+                    pairs[entry] = before
     moved = _same_inodes(old, new, known, lambda m, e: (m.sizes[e], m.mtimes[e], m.inodes[e]))
-    found.update(moved)
-    return found
+    pairs.update(moved)
+    return pairs
 
 
 def _same_inodes(
@@ -97,14 +97,14 @@ def proved(
     than half of the files have changed: then reading the others first would only cost time.
     """
     wanted = old.hashes() if pairs else {}
-    found: Dict[int, bytes] = {}
+    confirmed: Dict[int, bytes] = {}
     for number, (entry, before) in enumerate(sorted(pairs.items())):
-        if number >= TRIES and 2 * len(found) < number:
+        if number >= TRIES and 2 * len(confirmed) < number:
             break
         hashes = hashes_of(entry)
         if hashes is not None and hashes == wanted[before]:
-            found[entry] = hashes
-    return found
+            confirmed[entry] = hashes
+    return confirmed
 
 
 def cuts(new: Manifest, reused: Container[int]) -> "array[int]":
@@ -123,9 +123,9 @@ def by_content(old: Manifest, new: Manifest, entries: Iterable[int]) -> Dict[int
     known = new.known
     wanted = [entry for entry in entries if entry in known]
     hashes = old.hashes() if wanted else {}
-    places = {one: entry for entry, one in hashes.items()}
-    paths = {(old.path(entry), one): entry for entry, one in hashes.items()}
-    found = {
+    places = {file_hashes: entry for entry, file_hashes in hashes.items()}
+    paths = {(old.path(entry), file_hashes): entry for entry, file_hashes in hashes.items()}
+    pairs = {
         entry: paths.get((new.path(entry), known[entry]), places.get(known[entry], -1)) for entry in wanted
     }
-    return {entry: place for entry, place in found.items() if place >= 0}
+    return {entry: place for entry, place in pairs.items() if place >= 0}

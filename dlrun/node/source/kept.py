@@ -35,13 +35,13 @@ class Kept:
             content = file.read()
         whole = len(content) - len(content) % _SPAN.size
         os.ftruncate(self._journal, whole)
-        found: List[Tuple[int, int]] = []
+        spans: List[Tuple[int, int]] = []
         for first, end in sorted(_SPAN.iter_unpack(content[:whole])):
-            if found and first <= found[-1][1]:
-                found[-1] = found[-1][0], max(end, found[-1][1])
+            if spans and first <= spans[-1][1]:
+                spans[-1] = spans[-1][0], max(end, spans[-1][1])
             else:
-                found.append((first, end))
-        return found
+                spans.append((first, end))
+        return spans
 
     def begun(self) -> int:
         """How many bytes were there at first, from the first byte on and without a gap."""
@@ -49,13 +49,13 @@ class Kept:
 
     def missing(self, size: int, part: int) -> List[Tuple[int, int]]:
         """(first, end) of what is missing of a file of `size` bytes, in parts of at most `part` bytes."""
-        found, position = [], 0
+        gaps, position = [], 0
         for first, end in [*self.spans, (size, size)]:
             while position < first:
-                found.append((position, min(first, position + part)))
-                position = found[-1][1]
+                gaps.append((position, min(first, position + part)))
+                position = gaps[-1][1]
             position = max(position, end)
-        return found
+        return gaps
 
     def write(self, offset: int, data: bytes, record: bool = True) -> None:
         """Write data, then record that it is there."""
@@ -72,11 +72,11 @@ class Kept:
 
     def hexdigest(self, algorithm: str) -> str:
         """The hash of what the file holds."""
-        found = hashlib.new(algorithm)
+        hasher = hashlib.new(algorithm)
         with open(self.path, "rb") as file:
             for data in iter(lambda: file.read(1 << 20), b""):
-                found.update(data)
-        return found.hexdigest()
+                hasher.update(data)
+        return hasher.hexdigest()
 
     def link(self, path: str, size: int) -> None:
         """Give the complete file of `size` bytes its name, and the mode of a download."""
@@ -106,7 +106,7 @@ def _make_directory(path: str) -> None:
 
 def tidy(directory: str, used: Iterable[Kept]) -> None:
     """Remove what no download continues."""
-    names = {os.path.basename(one.path) for one in used}
+    names = {os.path.basename(kept.path) for kept in used}
     with contextlib.suppress(FileNotFoundError), closing(os.open(directory, DIRECTORY_FLAGS)) as descriptor:
         for name in os.listdir(descriptor):
             if name.partition(".")[0] not in names:

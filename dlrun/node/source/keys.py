@@ -40,25 +40,25 @@ def check(url: str, keys: List[str]) -> None:
             )
 
 
-def large(client: str, found: Iterable[Object]) -> List[Object]:
+def large(client: str, objects: Iterable[Object]) -> List[Object]:
     """The objects of at least LARGE bytes, so many that a client's command line can leave them out."""
     room, chosen = MAX_ARGUMENTS, []
-    for one in found:
-        room -= 0 if client == "s5cmd" or one.size < LARGE else 2 * len(one.key) + 20
-        if one.size >= LARGE and room > 0:
-            chosen.append(one)
+    for stored in objects:
+        room -= 0 if client == "s5cmd" or stored.size < LARGE else 2 * len(stored.key) + 20
+        if stored.size >= LARGE and room > 0:
+            chosen.append(stored)
     return chosen
 
 
-def batches(found: List[Object]) -> List[List[Object]]:
+def batches(objects: List[Object]) -> List[List[Object]]:
     """All objects: first those of at least LARGE bytes, then the others in batches of at most BATCH bytes, if not one alone."""
-    made, left = [[one for one in found if one.size >= LARGE], []], BATCH
-    for one in found:
-        if one.size < LARGE:
-            if one.size > left or len(made[-1]) >= BATCH_OBJECTS:
+    made, left = [[stored for stored in objects if stored.size >= LARGE], []], BATCH
+    for stored in objects:
+        if stored.size < LARGE:
+            if stored.size > left or len(made[-1]) >= BATCH_OBJECTS:
                 made, left = [*made, []], BATCH
-            made[-1].append(one)
-            left -= one.size
+            made[-1].append(stored)
+            left -= stored.size
     return [batch for batch in made if batch]
 
 

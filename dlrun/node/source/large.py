@@ -28,16 +28,16 @@ Sign = Callable[[Object], str]
 class _Large(NamedTuple):
     """A large object: what its server says about it, what is there of it, and the server's hashes."""
 
-    one: Object
+    stored: Object
     file: WebFile
     kept: Kept
     signed: List[Any]  # when its URL was signed, and the URL
     hashes: Dict[str, bytes]
 
 
-def require_same(name: str, one: Object, file: WebFile) -> None:
+def require_same(name: str, stored: Object, file: WebFile) -> None:
     """Raise SourceFault if an object is not any more what was listed."""
-    if file.size != one.size or (one.etag and file.etag.strip('"') != one.etag):
+    if file.size != stored.size or (stored.etag and file.etag.strip('"') != stored.etag):
         raise changed(name)
 
 
@@ -49,68 +49,74 @@ class LargeObjects:
         # If the client cannot sign the first URL, it is asked for no other one.
         first = self._look(wanted[0]) if wanted else None
         others = side_by_side(self._look, wanted[1:] if first else [], CONNECTIONS)
-        self._found: List[_Large] = [one for one in [first, *others] if one]
+        self._found: List[_Large] = [large for large in [first, *others] if large]
         kept_files.tidy(parts, [large.kept for large in self._found])
-        self.keys = {large.one.key for large in self._found}
+        self.keys = {large.stored.key for large in self._found}
 
     def fetch(self) -> None:
         """Fetch what is missing of all of them; raises SourceFault if that fails, or if one is not any more what it was."""
-        ranges = [(one, *span) for one in self._found for span in one.kept.missing(one.one.size, PART)]
-        side_by_side(lambda given: self._fetch(*given), ranges, CONNECTIONS)
+        ranges = [
+            (large, *span) for large in self._found for span in large.kept.missing(large.stored.size, PART)
+        ]
+        side_by_side(lambda part: self._fetch(*part), ranges, CONNECTIONS)
         side_by_side(self._prove, self._found, CONNECTIONS)
 
     def link(self, to: str) -> None:
         """Give them their names below a directory."""
         for large in self._found:
-            fetching.link(large.kept, large.file, os.path.join(to, large.one.key))
+            fetching.link(large.kept, large.file, os.path.join(to, large.stored.key))
 
     def close(self) -> None:
         """Close their files; what is there stays."""
-        for one in self._found:
-            one.kept.close()
+        for large in self._found:
+            large.kept.close()
 
-    def _name(self, one: Object) -> str:
-        return self._url.rstrip("/") + "/" + one.key
+    def _name(self, stored: Object) -> str:
+        return self._url.rstrip("/") + "/" + stored.key
 
-    def _look(self, one: Object) -> Optional[_Large]:
+    def _look(self, stored: Object) -> Optional[_Large]:
         """What the server says about an object; None if it cannot be fetched in parts."""
         try:
-            signed: List[Any] = [time.monotonic(), self._sign(one)]
-            web = WebSource(self._name(one), Access(), self._log, signed[1])
+            signed: List[Any] = [time.monotonic(), self._sign(stored)]
+            web = WebSource(self._name(stored), Access(), self._log, signed[1])
             file = web.look()
         except SourceFault as fault:
             self._log("{}; the client fetches it as a whole".format(fault.message))
             return None
-        require_same(self._name(one), one, file)
+        require_same(self._name(stored), stored, file)
         if not validator(file):
             return None
-        kept = Kept(self._parts, [self._url, one.key, one.time, *map(str, file)])
-        return _Large(one, file, kept, signed, web.unproved)
+        kept = Kept(self._parts, [self._url, stored.key, stored.time, *map(str, file)])
+        return _Large(stored, file, kept, signed, web.unproved)
 
     def _fetch(self, large: _Large, first: int, end: int) -> None:
         if time.monotonic() - large.signed[0] > _SIGNED:
-            large.signed[:] = time.monotonic(), self._sign(large.one)
-        file, web = large.file, WebSource(self._name(large.one), Access(), self._log, large.signed[1])
+            large.signed[:] = time.monotonic(), self._sign(large.stored)
+        file, web = large.file, WebSource(self._name(large.stored), Access(), self._log, large.signed[1])
         for offset, data in web.pieces(Part.of(file, first), end):
             large.kept.write(offset, data)
 
     def _prove(self, large: _Large) -> None:
-        fetching.prove(large.kept, self._name(large.one), large.hashes)
+        fetching.prove(large.kept, self._name(large.stored), large.hashes)
 
 
-def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Pieces:
+def read_on(url: str, stored: Object, pieces: Pieces, sign: Sign, log: Log) -> Pieces:
     """The `pieces` of an object, by a client, and where that fails before the end the rest, by its presigned URL.
 
     The rest must have the ETag that was listed; if the client lists none, that of a request before the first piece.
     """
-    file = WebFile('"{}"'.format(one.etag), "", one.size) if one.etag else _strong(url, one, sign, log)
+    file = (
+        WebFile('"{}"'.format(stored.etag), "", stored.size)
+        if stored.etag
+        else _strong(url, stored, sign, log)
+    )
     offset = 0
     try:
         for at, data in pieces:
             yield at, data
             offset = at + len(data)
     except SourceFault as fault:
-        broken, web = fault, _signed(url, one, sign, log) if file and offset < one.size else None
+        broken, web = fault, _signed(url, stored, sign, log) if file and offset < stored.size else None
     else:
         return
     if file is None or web is None:
@@ -124,7 +130,7 @@ def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Piec
                 offset = at + len(data)
             break
         except SourceFault:
-            later = _signed(url, one, sign, log) if time.monotonic() - begun >= _SIGNED else None
+            later = _signed(url, stored, sign, log) if time.monotonic() - begun >= _SIGNED else None
             if later is None:
                 raise
             web = later
@@ -132,22 +138,22 @@ def read_on(url: str, one: Object, pieces: Pieces, sign: Sign, log: Log) -> Piec
         raise changed(url)
 
 
-def _signed(url: str, one: Object, sign: Sign, log: Log) -> Optional[WebSource]:
+def _signed(url: str, stored: Object, sign: Sign, log: Log) -> Optional[WebSource]:
     """An object as a file of a web server; None if the client cannot sign its URL."""
     try:
-        signed = sign(one)
+        signed = sign(stored)
         return WebSource(url, Access(), log, signed) if scheme(signed) in ("http", "https") else None
     except (NodeError, ValueError):
         return None
 
 
-def _strong(url: str, one: Object, sign: Sign, log: Log) -> Optional[WebFile]:
+def _strong(url: str, stored: Object, sign: Sign, log: Log) -> Optional[WebFile]:
     """What the server says about an object; None without an ETag that proves equal bytes."""
-    web = _signed(url, one, sign, log)
+    web = _signed(url, stored, sign, log)
     try:
         file = web.look() if web is not None else None
     except SourceFault:
         return None
     if file is not None:
-        require_same(url, one, file)
+        require_same(url, stored, file)
     return file if file is not None and file.etag.startswith('"') else None

@@ -90,21 +90,21 @@ class Manifest:
 
     def names_by_directory(self) -> List[List[bytes]]:
         """The names of the files and links of each directory, in the order of `dirs`."""
-        found: List[List[bytes]] = []
+        groups: List[List[bytes]] = []
         start = 0
         for number in range(len(self.dirs)):
             end = bisect_right(self.parents, number, start)
-            found.append(self.names[start:end])
+            groups.append(self.names[start:end])
             start = end
-        return found
+        return groups
 
     def subdirectories(self) -> Dict[bytes, Set[bytes]]:
         """Directory -> names of its subdirectories."""
-        found: Dict[bytes, Set[bytes]] = {directory: set() for directory in self.dirs}
+        children: Dict[bytes, Set[bytes]] = {directory: set() for directory in self.dirs}
         for directory in self.dirs[1:]:
             parent, _, leaf = directory.rpartition(b"/")
-            found[parent].add(leaf)
-        return found
+            children[parent].add(leaf)
+        return children
 
     def by_entry(self, values: Dict[bytes, int]) -> Dict[int, int]:
         """Entry -> value of a path, for the entries whose paths are in `values`."""
@@ -167,16 +167,16 @@ class Manifest:
         """File -> its hashes, of a complete manifest."""
         if not self.digests:
             return {}
-        found, offset, length = {}, 0, self.digest_size
+        hashes, offset, length = {}, 0, self.digest_size
         if max(self.sizes) <= CHUNK:  # one hash a file
             each = struct.iter_unpack("{}s".format(length), self.digests)
             return dict(zip(self.of_kind(FILE), chain.from_iterable(each)))
         for entry, (kind, size) in enumerate(zip(self.kinds, self.sizes)):
             if kind == FILE:
                 length = pieces(size) * self.digest_size
-                found[entry] = self.digests[offset : offset + length]
+                hashes[entry] = self.digests[offset : offset + length]
                 offset += length
-        return found
+        return hashes
 
     def pack(self) -> bytes:
         """As bytes: a magic line, a line of JSON with the lengths of the columns, the columns."""
@@ -235,12 +235,12 @@ def head(blob: bytes) -> Tuple[Dict[str, Any], int]:
     if not blob.startswith(MAGIC) or end < 0:
         raise Damaged("this is not a manifest that this version can read")
     try:
-        found = json.loads(blob[len(MAGIC) : end].decode("ascii"))
+        header = json.loads(blob[len(MAGIC) : end].decode("ascii"))
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not isinstance(found.get("columns"), list):
+        header = None
+    if not isinstance(header, dict) or not isinstance(header.get("columns"), list):
         raise Damaged("the manifest's first lines are damaged")
-    return found, end + 1
+    return header, end + 1
 
 
 def unpack(blob: bytes, trusted: bool = False) -> Manifest:
@@ -256,39 +256,39 @@ def unpack(blob: bytes, trusted: bool = False) -> Manifest:
             offset += length
         if offset != len(blob) or (not trusted and _identity(columns) != line["id"]):
             raise Damaged("the manifest is cut short or does not have the hash that it names")
-        found = _filled(columns)
-        found.digest_size, found.info = int(line["digest_size"]), dict(line["info"])
+        manifest = _filled(columns)
+        manifest.digest_size, manifest.info = int(line["digest_size"]), dict(line["info"])
     except (KeyError, TypeError, ValueError):
         raise Damaged("the manifest is damaged") from None
     if not trusted:
-        check(found)
-    return found
+        check(manifest)
+    return manifest
 
 
 def _filled(columns: Dict[str, bytes]) -> Manifest:
-    found = Manifest()
-    found.dirs = columns["dirs"].split(b"\0")
-    found.names = columns["names"].split(b"\0") if columns["kinds"] else []
-    found.kinds = bytearray(columns["kinds"])
-    found.links = columns["links"].split(b"\0") if LINK in found.kinds else []
+    manifest = Manifest()
+    manifest.dirs = columns["dirs"].split(b"\0")
+    manifest.names = columns["names"].split(b"\0") if columns["kinds"] else []
+    manifest.kinds = bytearray(columns["kinds"])
+    manifest.links = columns["links"].split(b"\0") if LINK in manifest.kinds else []
     attributes = json.loads(columns["xattrs"].decode("ascii"))
-    found.xattrs = [(i, bytes.fromhex(k), bytes.fromhex(v)) for i, k, v in attributes]
+    manifest.xattrs = [(i, bytes.fromhex(k), bytes.fromhex(v)) for i, k, v in attributes]
     for name, _ in _ARRAYS:
-        column = getattr(found, name)
+        column = getattr(manifest, name)
         column.frombytes(columns[name])
-        setattr(found, name, _little(column))
+        setattr(manifest, name, _little(column))
     for name, code in (("ctimes", "q"), ("inodes", "Q"), ("cuts", "I"), ("order", "I"), ("known", "I")):
         column = array(code, columns.get(name, b""))  # missing in manifests of older versions
-        setattr(found, name, _little(column))
-    found.known = _known(found, columns.get("known_hashes", b""))
-    found.digests = columns["digests"]
-    return found
+        setattr(manifest, name, _little(column))
+    manifest.known = _known(manifest, columns.get("known_hashes", b""))
+    manifest.digests = columns["digests"]
+    return manifest
 
 
-def _known(found: Manifest, hashes: bytes) -> Dict[int, bytes]:
-    """The column `known`, of which `found` has the entries, with its hashes; raises ValueError if they do not fit."""
-    entries: "array[int]" = array("I", found.known)
-    counts = [pieces(found.sizes[entry]) for entry in entries if entry < len(found.sizes)]
+def _known(manifest: Manifest, hashes: bytes) -> Dict[int, bytes]:
+    """The column `known`, of which `manifest` has the entries, with its hashes; raises ValueError if they do not fit."""
+    entries: "array[int]" = array("I", manifest.known)
+    counts = [pieces(manifest.sizes[entry]) for entry in entries if entry < len(manifest.sizes)]
     size, rest = divmod(len(hashes), max(1, sum(counts)))
     if rest or len(counts) != len(entries):
         raise ValueError("known hashes do not fit")
@@ -299,67 +299,69 @@ def _known(found: Manifest, hashes: bytes) -> Dict[int, bytes]:
     return known
 
 
-def check(found: Manifest) -> None:
+def check(manifest: Manifest) -> None:
     """Raise Damaged unless the columns are consistent and all names, modes and links are safe to create."""
-    count = len(found.names)
-    if {len(c) for c in (found.parents, found.kinds, found.modes, found.sizes, found.mtimes)} != {count}:
+    count = len(manifest.names)
+    if {
+        len(c) for c in (manifest.parents, manifest.kinds, manifest.modes, manifest.sizes, manifest.mtimes)
+    } != {count}:
         raise Damaged("the manifest's columns differ in length")
-    if len(found.ctimes) not in (0, count) or len(found.inodes) not in (0, count):
+    if len(manifest.ctimes) not in (0, count) or len(manifest.inodes) not in (0, count):
         raise Damaged("the manifest's columns differ in length")
-    in_order = not found.order or sorted(found.order) == list(found.of_kind(FILE))
+    in_order = not manifest.order or sorted(manifest.order) == list(manifest.of_kind(FILE))
     if (
         not in_order
-        or list(found.cuts) != sorted(set(found.cuts))
-        or (found.cuts and found.cuts[-1] >= count)
+        or list(manifest.cuts) != sorted(set(manifest.cuts))
+        or (manifest.cuts and manifest.cuts[-1] >= count)
     ):
         raise Damaged("the manifest's blocks do not fit its entries")
-    if {len(found.dir_modes), len(found.dir_mtimes)} != {len(found.dirs)}:
+    if {len(manifest.dir_modes), len(manifest.dir_mtimes)} != {len(manifest.dirs)}:
         raise Damaged("the manifest's directory columns differ in length")
-    hashes = sum(pieces(size) for size, kind in zip(found.sizes, found.kinds) if kind == FILE)
-    if found.digests and len(found.digests) != hashes * found.digest_size:
+    hashes = sum(pieces(size) for size, kind in zip(manifest.sizes, manifest.kinds) if kind == FILE)
+    if manifest.digests and len(manifest.digests) != hashes * manifest.digest_size:
         raise Damaged("the manifest's hashes do not fit its entries")
-    if set(found.kinds) - {FILE, LINK, HARD}:
+    if set(manifest.kinds) - {FILE, LINK, HARD}:
         raise Damaged("the manifest names an entry that is neither a file nor a link")
-    if len(found.links) != found.kinds.count(LINK) or len(found.hard) != found.kinds.count(HARD):
+    if len(manifest.links) != manifest.kinds.count(LINK) or len(manifest.hard) != manifest.kinds.count(HARD):
         raise Damaged("the manifest's links do not fit its entries")
-    if any(m > 0o777 for m in found.modes) or any(m > 0o777 for m in found.dir_modes):
+    if any(m > 0o777 for m in manifest.modes) or any(m > 0o777 for m in manifest.dir_modes):
         raise Damaged("the manifest holds a set-user-id, set-group-id or sticky mode")
-    if any(s < 0 for s in found.sizes):
+    if any(s < 0 for s in manifest.sizes):
         raise Damaged("the manifest holds a negative size")
-    _check_names(found)
-    for entry, target in found.hard_links():
-        if target >= count or found.kinds[target] != FILE or entry == target:
+    _check_names(manifest)
+    for entry, target in manifest.hard_links():
+        if target >= count or manifest.kinds[target] != FILE or entry == target:
             raise Damaged("the manifest holds a hard link to something that is not a file")
-    if any(s >= count for s in found.sparse) or any(
-        not -1 - len(found.dirs) < i < count for i, _, _ in found.xattrs
+    if any(s >= count for s in manifest.sparse) or any(
+        not -1 - len(manifest.dirs) < i < count for i, _, _ in manifest.xattrs
     ):
         raise Damaged("the manifest refers to entries that it does not have")
 
 
-def _check_names(found: Manifest) -> None:
+def _check_names(manifest: Manifest) -> None:
     seen = {b""}
-    if not found.dirs or found.dirs[0] != b"":
+    if not manifest.dirs or manifest.dirs[0] != b"":
         raise Damaged("the manifest has no top directory")
-    for path in found.dirs[1:]:
+    for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
         absolute = path.startswith(b"/")
         if absolute or parent not in seen or path in seen or leaf in (b"", b".", b".."):
             raise Damaged("the manifest holds an unsafe directory name")
         seen.add(path)
-    names, parents = found.names, found.parents
+    names, parents = manifest.names, manifest.parents
     # All names at once: a search for each of millions would take seconds.
     if b"/" in b"\0".join(names) or {b"", b".", b".."} & set(names):
         raise Damaged("the manifest holds an unsafe file name")
-    if names and max(parents) >= len(found.dirs):
+    if names and max(parents) >= len(manifest.dirs):
         raise Damaged("the manifest holds an entry outside its directories")
     keys = list(zip(parents, names))
     if any(a >= b for a, b in zip(keys, keys[1:])):
         raise Damaged("the manifest is not in order or holds a name twice")
-    if any(found.path(i) in seen for i in _with_name_of_directory(found, seen)):
+    if any(manifest.path(i) in seen for i in _with_name_of_directory(manifest, seen)):
         raise Damaged("the manifest holds one name as a file and as a directory")
 
 
-def _with_name_of_directory(found: Manifest, seen: "set[bytes]") -> Iterator[int]:
+def _with_name_of_directory(manifest: Manifest, seen: "set[bytes]") -> Iterator[int]:
     """The entries whose last component is also a directory's: only their full paths need a comparison."""
     leaves = {path.rpartition(b"/")[2] for path in seen}
-    return (i for i, name in enumerate(found.names) if name in leaves)
+    return (i for i, name in enumerate(manifest.names) if name in leaves)

@@ -39,28 +39,28 @@ class Object(NamedTuple):
 
 def parse(client: str, prefix: str, output: str) -> List[Object]:
     """The objects in a client's listing, sorted by key; an unknown line is an object without a key."""
-    found: List[Object] = []
+    objects: List[Object] = []
     if client == "aws":
         for key, size, etag, time in json.loads(output or "null") or []:
             name = key[len(prefix) :] if key.startswith(prefix) else key
-            found.append(Object(name, int(size), str(time), str(etag).strip('"')))
-        return sorted(found)
+            objects.append(Object(name, int(size), str(time), str(etag).strip('"')))
+        return sorted(objects)
     for line in output.splitlines():
         match = _LINES[client].match(line)
         if match is None:
-            found.append(Object("", 0, line, ""))
+            objects.append(Object("", 0, line, ""))
         else:
             words = match.groupdict()
-            found.append(Object(words["key"], int(words["size"]), words["time"], words.get("etag") or ""))
-    return sorted(found)
+            objects.append(Object(words["key"], int(words["size"]), words["time"], words.get("etag") or ""))
+    return sorted(objects)
 
 
 def states(objects: Iterable[Object]) -> Dict[bytes, str]:
     """Path -> state; empty if a state is not certain, or if a key is that of a directory."""
-    found: Dict[bytes, str] = {}
-    for one in objects:
-        state = one.state()
-        if not state or one.key.endswith("/"):
+    by_path: Dict[bytes, str] = {}
+    for stored in objects:
+        state = stored.state()
+        if not state or stored.key.endswith("/"):
             return {}
-        found[one.path] = state
-    return found
+        by_path[stored.path] = state
+    return by_path

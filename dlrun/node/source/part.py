@@ -102,12 +102,12 @@ def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
     return made
 
 
-def require_size(source: str, found: int, expected: Optional[int]) -> None:
+def require_size(source: str, size: int, expected: Optional[int]) -> None:
     """Raise SourceFault if the size of a whole source differs from the expected one by more than `TOLERANCE`."""
-    if expected is not None and abs(found - expected) > expected * TOLERANCE:
+    if expected is not None and abs(size - expected) > expected * TOLERANCE:
         raise SourceFault(
             "the source `{}` has {}, not the {} that were expected".format(
-                source, text.size(found), text.size(expected)
+                source, text.size(size), text.size(expected)
             ),
             "check that the source is complete; if it is, correct the size",
         )

@@ -191,16 +191,19 @@ class _Scan:
             return False
 
     def _are_columns_equal(self, parent: int, first: int, end: int) -> bool:
-        found, there = self._manifest, self._columns
-        names = found.names[first:end]
+        manifest, there = self._manifest, self._columns
+        names = manifest.names[first:end]
         with closing(open_directory(self._path_of(parent))) as directory:
             if not there.read(directory, names):
                 return self._is_unchanged(range(first, end), self._statuses(range(first, end)))
-        if there.sizes() != found.sizes[first:end] or there.mtimes() != found.mtimes[first:end].tolist():
+        if (
+            there.sizes() != manifest.sizes[first:end]
+            or there.mtimes() != manifest.mtimes[first:end].tolist()
+        ):
             return False
         if self._newest is not None:
             return there.newest() <= self._newest
-        return not found.ctimes or there.ctimes() == found.ctimes[first:end].tolist()
+        return not manifest.ctimes or there.ctimes() == manifest.ctimes[first:end].tolist()
 
     def _path_of(self, parent: int) -> bytes:
         directory = self._manifest.dirs[parent]
@@ -214,16 +217,16 @@ class _Scan:
                 _or_none(os.lstat, self._root + b"/" + path) if path else os.stat(self._root)
                 for path in paths
             ]
-        found: List[Optional[os.stat_result]] = []
+        statuses: List[Optional[os.stat_result]] = []
         status_of = self._status_of
         for parent, group in groupby(batch, parents.__getitem__):
             prefix = b"/".join((self._root, dirs[parent], b"")) if dirs[parent] else self._root + b"/"
             wanted = [names[number] for number in group]
             try:
-                found += statuses_in(prefix, wanted, status_of)
+                statuses += statuses_in(prefix, wanted, status_of)
             except FileNotFoundError:
-                found += [_or_none(status_of, prefix + name) for name in wanted]
-        return found
+                statuses += [_or_none(status_of, prefix + name) for name in wanted]
+        return statuses
 
     def _is_unchanged(self, batch: Sequence[int], statuses: List[Optional[os.stat_result]]) -> bool:
         """Whether these files are as in the manifest: compared as lists, which takes a third of a call for each."""
@@ -232,10 +235,10 @@ class _Scan:
         wanted = [(sizes[number], mtimes[number]) for number in batch]
         if [(status.st_size, status.st_mtime_ns) for status in there] != wanted:
             return False
-        found = [status.st_ctime_ns for status in there]
+        current = [status.st_ctime_ns for status in there]
         if self._newest is not None:
-            return max(found) <= self._newest
-        return not ctimes or found == [ctimes[number] for number in batch]
+            return max(current) <= self._newest
+        return not ctimes or current == [ctimes[number] for number in batch]
 
 
 def _or_none(status_of: "Callable[[bytes], os.stat_result]", path: bytes) -> Optional[os.stat_result]:

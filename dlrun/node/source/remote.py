@@ -99,22 +99,22 @@ def list_source(url: str, access: Access, log: Log, single: bool = False) -> Sou
     if name or not single:
         output = _run_client(client, client.one if single else client.listing, url, place, log=log)
     try:
-        found = objects.parse(client.name, above and above + "/", output)
+        contents = objects.parse(client.name, above and above + "/", output)
     except (ValueError, TypeError):
         raise SourceFault(
             "`{}` listed `{}` in a form that is not known".format(client.name, url),
             "use another version of it, or another client",
         ) from None
     if single:  # clients list those with a longer name, too, and s5cmd has the whole key
-        found = [one._replace(key=name) for one in found if one.key in (name, key)]
-    if not found:
+        contents = [stored._replace(key=name) for stored in contents if stored.key in (name, key)]
+    if not contents:
         message = "`{}` has no objects".format(url)
         what = "the key of one object, an archive" if single else "a prefix, which is read as a directory"
         raise SourceFault(message, "name " + what)
-    keys.check(url, [one.key for one in found])
-    lines = ["{} {} {} {}".format(one.time, one.etag, one.size, one.key) for one in found]
-    size = sum(one.size for one in found)
-    return SourceListing(_identity(lines), size, client.name, client.resumes, objects=tuple(found))
+    keys.check(url, [stored.key for stored in contents])
+    lines = ["{} {} {} {}".format(stored.time, stored.etag, stored.size, stored.key) for stored in contents]
+    size = sum(stored.size for stored in contents)
+    return SourceListing(_identity(lines), size, client.name, client.resumes, objects=tuple(contents))
 
 
 def _reach_endpoint(url: str, log: Log) -> None:
@@ -179,26 +179,25 @@ def download(
         web = WebSource(url, access, log)
         fetching.fetch_file(web, file or WebFile("", "", UNKNOWN), parts, os.path.join(to, file_name(url)))
         return
-    found = listed.objects if listed else ()
+    contents = listed.objects if listed else ()
     client, place = _client(url), _bucket_path(url)
-    with contextlib.closing(_large(client, url, found, parts, log)) as large:
+    with contextlib.closing(_large(client, url, contents, parts, log)) as large:
         large.fetch()
-        rest = [one.key for one in found if one.key not in large.keys]
+        rest = [stored.key for stored in contents if stored.key not in large.keys]
         if not large.keys:
             _run_client(client, client.copy, url, place, to)
         elif rest:
-            words, given = keys.without(
+            words, input_text = keys.without(
                 client.name, client.copy, place, to=to, keys=sorted(large.keys), rest=rest
             )
-            _run_client(client, words, url, place, to, given=given)
+            _run_client(client, words, url, place, to, input_text=input_text)
         large.link(to)
 
 
-def _large(client: Client, url: str, found: Sequence[Object], parts: str, log: Log) -> LargeObjects:
+def _large(client: Client, url: str, contents: Sequence[Object], parts: str, log: Log) -> LargeObjects:
     """The large objects that are not left to the client."""
-    return LargeObjects(
-        url, keys.large(client.name, found), lambda one: _sign(client, url, "/" + one.key), parts, log
-    )
+    wanted = keys.large(client.name, contents)
+    return LargeObjects(url, wanted, lambda stored: _sign(client, url, "/" + stored.key), parts, log)
 
 
 def stream(url: str, access: Access, log: Log, listed: SourceListing) -> streams.Stream:
@@ -218,13 +217,13 @@ def ranges(url: str, access: Access, log: Log, listed: SourceListing) -> streams
     """What fetches parts of one listed file or object; raises NoParts where that is known to fail, SourceFault if it changed."""
     file, web = listed.file, WebSource(url, access, log)
     if file is None:
-        client, one = _client(url), listed.objects[0]
+        client, stored = _client(url), listed.objects[0]
         try:
             web = WebSource(url, Access(), log, _sign(client, url))
             file = web.look()
         except SourceFault as fault:
             raise NoParts(fault.message, fault.help) from None
-        require_same(url, one, file)
+        require_same(url, stored, file)
     if not validator(file):
         raise NoParts(
             "`{}` cannot be read in parts: {}".format(web.url, "its server gives it neither ETag nor time")
@@ -276,13 +275,13 @@ def fetch(url: str, to: str, parts: str, wanted: List[Object], log: Log) -> bool
     """Fetch some objects to an empty directory; False if the client cannot; raises SourceFault if it fails."""
     client, place = _client(url), _bucket_path(url)
     with contextlib.closing(_large(client, url, wanted, parts, log)) as large:
-        rest = [one.key for one in wanted if one.key not in large.keys]
+        rest = [stored.key for stored in wanted if stored.key not in large.keys]
         command = keys.fetching(client.name, place, to, rest)
         if command is None:
             return False
         large.fetch()
         if rest:
-            _run_client(client, command[0], url, place, to, given=command[1])
+            _run_client(client, command[0], url, place, to, input_text=command[1])
         large.link(to)
     return True
 
@@ -318,11 +317,11 @@ def _run_client(
     place: str,
     to: str = "",
     log: "Optional[Log]" = None,
-    given: str = "",
+    input_text: str = "",
 ) -> str:
-    """The output of a client, with `given` as its input; with `log` a line for each SILENCE seconds of waiting."""
+    """The output of a client, with `input_text` as its input; with `log` a line for each SILENCE seconds of waiting."""
     filled = [client.name, *_filled(words, place, to)]
-    waited, stdin = 0, given.encode("utf-8", "surrogateescape")
+    waited, stdin = 0, input_text.encode("utf-8", "surrogateescape")
     with subprocess.Popen(
         filled, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=_environment(client.name),
@@ -386,15 +385,15 @@ def _prepare_client() -> None:
 
 def _environment(client: str) -> Dict[str, str]:
     """The environment of a client, with the AWS CLI's settings translated; credentials never go on a command line."""
-    found = dict(os.environ, RCLONE_CONFIG_DLRUN_TYPE="s3", RCLONE_CONFIG_DLRUN_ENV_AUTH="true")
-    found.setdefault("RCLONE_CONFIG_DLRUN_PROVIDER", "AWS")
+    environment = dict(os.environ, RCLONE_CONFIG_DLRUN_TYPE="s3", RCLONE_CONFIG_DLRUN_ENV_AUTH="true")
+    environment.setdefault("RCLONE_CONFIG_DLRUN_PROVIDER", "AWS")
     # The AWS SDK of rclone fails if this variable is set.
-    bundle = found.pop("AWS_CA_BUNDLE", "") if client == "rclone" else ""
+    bundle = environment.pop("AWS_CA_BUNDLE", "") if client == "rclone" else ""
     if bundle:
-        found.setdefault("RCLONE_CA_CERT", bundle)
-    endpoint = found.get("AWS_ENDPOINT_URL_S3") or found.get("AWS_ENDPOINT_URL")
+        environment.setdefault("RCLONE_CA_CERT", bundle)
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     if endpoint:
-        found.setdefault("S3_ENDPOINT_URL", endpoint)
-        found.setdefault("RCLONE_CONFIG_DLRUN_ENDPOINT", endpoint)
-        found["RCLONE_CONFIG_DLRUN_PROVIDER"] = "Other"
-    return found
+        environment.setdefault("S3_ENDPOINT_URL", endpoint)
+        environment.setdefault("RCLONE_CONFIG_DLRUN_ENDPOINT", endpoint)
+        environment["RCLONE_CONFIG_DLRUN_PROVIDER"] = "Other"
+    return environment

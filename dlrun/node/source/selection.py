@@ -117,15 +117,15 @@ class Access(NamedTuple):
 
 def scheme(source: str) -> str:
     """The scheme of a source that is a URL; empty for a path."""
-    found = _URL.match(source)
-    return found.group(1).lower() if found else ""
+    match = _URL.match(source)
+    return match.group(1).lower() if match else ""
 
 
-def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Source:
+def parse(source: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Source:
     """Parse a user's source; raises SourceFault if it does not exist, Usage if it is empty."""
-    if not given:
+    if not source:
         raise Usage("the source is empty")
-    path = os.path.abspath(os.fsencode(given))
+    path = os.path.abspath(os.fsencode(source))
     filters = tuple(os.fsencode(p) for p in include), tuple(os.fsencode(p) for p in exclude)
     if os.path.isdir(path):
         return Source(os.path.realpath(path), (), *filters)

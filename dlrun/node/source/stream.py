@@ -65,13 +65,13 @@ class Hashed(io.RawIOBase):
 class _Whole(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """As many bytes, fewer only at the end: some decompressors take fewer for the end, and `zipfile` for damage."""
-        found = bytearray()
-        while size < 0 or len(found) < size:
-            data = super().read(_PIECE if size < 0 else size - len(found))
+        content = bytearray()
+        while size < 0 or len(content) < size:
+            data = super().read(_PIECE if size < 0 else size - len(content))
             if not data:
                 break
-            found += data
-        return bytes(found)
+            content += data
+        return bytes(content)
 
 
 class Stream(_Whole, Hashed):
@@ -188,11 +188,11 @@ def changed(name: str) -> SourceFault:
     )
 
 
-def damaged(url: str, algorithm: str, found: str, expected: bytes) -> WrongHash:
+def damaged(url: str, algorithm: str, actual: str, expected: bytes) -> WrongHash:
     """The error for a file that has another hash than its server says."""
     return WrongHash(
         "`{}` arrived damaged: its {} is {}, the server's {}".format(
-            url, algorithm, found, binascii.hexlify(expected).decode("ascii")
+            url, algorithm, actual, binascii.hexlify(expected).decode("ascii")
         ),
         "run again; if it repeats, the file on the server is damaged",
     )

@@ -65,13 +65,13 @@ def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
     return made
 
 
-def shard_of(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
+def shard_of(arguments: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
     """(number, number of shards, balance) of a node's shard; None for other strategies. Usage for an invalid --shard."""
-    if given.strategy != "shard":
+    if arguments.strategy != "shard":
         return None
-    if given.hosts is not None:
-        return index, count, given.balance
-    match = re.match(r"([0-9]+)/([0-9]+)\Z", given.shard or "")
+    if arguments.hosts is not None:
+        return index, count, arguments.balance
+    match = re.match(r"([0-9]+)/([0-9]+)\Z", arguments.shard or "")
     if not match or not int(match.group(1)) < int(match.group(2)):
         raise Usage("--strategy shard needs --hosts, or --shard K/N with K less than N")
-    return int(match.group(1)), int(match.group(2)), given.balance
+    return int(match.group(1)), int(match.group(2)), arguments.balance

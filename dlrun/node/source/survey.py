@@ -51,9 +51,9 @@ def survey(
     # The names of attributes that are not copied; None if files had others, or if that is not known.
     lost = _lost_attributes(earlier) if earlier and options.xattrs else []
     if earlier and lost is not None:
-        found = survey_changes(source, options, earlier)
-        if found is not None:
-            made, findings = found
+        changes = survey_changes(source, options, earlier)
+        if changes is not None:
+            made, findings = changes
             findings.attributes.update(lost)
             describe(made, source, options, findings)
             return made, findings
@@ -123,7 +123,7 @@ def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:
     user, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
     if user == 0:
         return []
-    found: List[Tuple[bytes, str]] = []
+    unreadable: List[Tuple[bytes, str]] = []
     for directory, listing in walk.listings.items():
         for name, status in zip(listing.names, listing.statuses):
             mode = status[MODE]
@@ -132,8 +132,8 @@ def unreadable_files(walk: Walk) -> List[Tuple[bytes, str]]:
             bit = 0o400 if status[USER] == user else 0o040 if status[GROUP] in groups else 0o004
             path = join(directory, name)
             if not mode & bit and not os.access(join(walk.root, path), os.R_OK, effective_ids=True):
-                found.append((path, os.strerror(errno.EACCES)))
-    return found
+                unreadable.append((path, os.strerror(errno.EACCES)))
+    return unreadable
 
 
 def _reject(findings: Findings, options: Options) -> None:

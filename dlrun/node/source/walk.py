@@ -148,12 +148,12 @@ class Walk:
         helpers = [ForkedCall(self._walk_in_child, part) for part in parts]
         self._work_off(jobs[::count])
         for helper, part in zip(helpers, parts):
-            found = helper.result()
+            outcome = helper.result()
             # The process was killed, for example for lack of memory: walk its part here.
-            if found is None:
+            if outcome is None:
                 self._work_off(part)
             else:
-                self._merge(*found)
+                self._merge(*outcome)
 
     def _walk_in_child(self, jobs: List[_Job]) -> Tuple[Any, ...]:
         """In a forked process: walk some of the jobs; returns the arguments of `_merge`."""
@@ -162,9 +162,11 @@ class Walk:
         self.targets, self.xattrs, self.findings = {}, {}, Findings()
         self._waiting, self._keep_open = Waiting(), 0
         self._work_off(jobs)
-        listings = [(d, found.status, found.names, found.statuses) for d, found in self.listings.items()]
-        found = self.findings
-        return listings, self.targets, self.xattrs, found.unreadable, found.attributes, found.slow
+        listings = [
+            (d, listing.status, listing.names, listing.statuses) for d, listing in self.listings.items()
+        ]
+        findings = self.findings
+        return listings, self.targets, self.xattrs, findings.unreadable, findings.attributes, findings.slow
 
     def _merge(
         self,

@@ -134,9 +134,9 @@ class WebSource:
                 )
             self._wait(part.why, failures)
         self.unproved = dict(part.hashes)
-        for name, found in self._hashes.items():
-            if found.digest() != self.unproved.pop(name, found.digest()):
-                raise damaged(self.url, name, found.hexdigest(), dict(part.hashes)[name])
+        for name, hasher in self._hashes.items():
+            if hasher.digest() != self.unproved.pop(name, hasher.digest()):
+                raise damaged(self.url, name, hasher.hexdigest(), dict(part.hashes)[name])
         self.found = WebFile(part.etag, part.modified, part.whole if end != UNKNOWN else part.size)
 
     def _answer(self, part: "Part", stop: int = UNKNOWN) -> "Generator[Tuple[int, bytes], None, Part]":
@@ -160,21 +160,21 @@ class WebSource:
             if bounded and state not in ("", part.state):
                 raise changed(self.url)
             if answer.status == 206:
-                given = content_range(answer)
+                span = content_range(answer)
                 # The server may not say of how many bytes the range is one, but it must be known.
-                whole = part.whole if given is None or given[2] == UNKNOWN else given[2]
+                whole = part.whole if span is None or span[2] == UNKNOWN else span[2]
                 if (
-                    given is None
+                    span is None
                     or (answer.headers.get("Content-Type") or "").lower().startswith("multipart/byteranges")
-                    or given[0] != resumed
-                    or length not in (UNKNOWN, given[1] - resumed + 1)
+                    or span[0] != resumed
+                    or length not in (UNKNOWN, span[1] - resumed + 1)
                     or state not in ("", part.state)
                     or whole == UNKNOWN
                     or part.whole not in (UNKNOWN, whole)
-                    or (bounded and given[1] >= stop)
+                    or (bounded and span[1] >= stop)
                 ):
                     return wrong
-                end = given[1] + 1
+                end = span[1] + 1
             elif bounded:
                 return wrong
             else:  # the server ignores ranges or has a newer file, and sends the whole file
@@ -190,8 +190,8 @@ class WebSource:
                     return wrong
                 if not data:
                     break
-                for found in self._hashes.values():
-                    found.update(data)
+                for hasher in self._hashes.values():
+                    hasher.update(data)
                 yield size, data
                 size += len(data)
         wanted = stop if bounded else whole
@@ -319,7 +319,7 @@ def _reason(fault: BaseException) -> str:
     if isinstance(why, OSError) and why.strerror:
         return why.strerror
     text = str(why) or type(fault).__name__
-    return re.sub(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+", lambda found: shown(found.group()), text)
+    return re.sub(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+", lambda match: shown(match.group()), text)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -33,18 +33,18 @@ _SUM = "sha256:"
 
 
 def fetched_source(
-    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
+    area: Area, name: bytes, arguments: argparse.Namespace, progress: Progress
 ) -> Optional[FetchedSource]:
     """The source of a set whose files are made first: it is a URL, an archive, or becomes an image; None for any other."""
-    if given.strategy == "image" and not scheme(given.source):
+    if arguments.strategy == "image" and not scheme(arguments.source):
         # Imported only here: an archive needs none of it.
         from .image_source import image_source
 
-        return image_source(area, name, given, progress)
-    access = Access(given.url_from, tuple(given.header_from)) if scheme(given.source) else None
-    if given.unpack:
-        return ArchiveSource(area, name, given, progress, access)
-    return RemoteSource(area, name, given.source, access, progress) if access else None
+        return image_source(area, name, arguments, progress)
+    access = Access(arguments.url_from, tuple(arguments.header_from)) if scheme(arguments.source) else None
+    if arguments.unpack:
+        return ArchiveSource(area, name, arguments, progress, access)
+    return RemoteSource(area, name, arguments.source, access, progress) if access else None
 
 
 class ArchiveSource(MadeSource):
@@ -59,18 +59,18 @@ class ArchiveSource(MadeSource):
         self,
         area: Area,
         name: bytes,
-        given: argparse.Namespace,
+        arguments: argparse.Namespace,
         progress: Progress,
         access: Optional[Access],
     ) -> None:
-        place = given.source if access else os.path.abspath(given.source)
-        super().__init__(area, name, place, given, progress)
+        place = arguments.source if access else os.path.abspath(arguments.source)
+        super().__init__(area, name, place, arguments, progress)
         self._access = access
         self._listed: "Optional[SourceListing]" = None
         # A checksum of one file is that of the archive.
-        self._checksum = given.checksums if given.checksums.startswith(_SUM) else ""
+        self._checksum = arguments.checksums if arguments.checksums.startswith(_SUM) else ""
         # One file of it becomes one file of the set.
-        self._packs = given.strategy == "pack"
+        self._packs = arguments.strategy == "pack"
         self._mtime = 0
         self._room = 0  # bytes that may be written before the next look at the free space
 

@@ -74,7 +74,7 @@ def demands(checksums: str, version: str) -> Demands:
 
 def parse_checksums(content: bytes, name: str) -> "Dict[bytes, Tuple[str, str]]":
     """Path -> (algorithm, hexadecimal hash) of a file as sha256sum, md5sum or BSD's `sha256` write it; SourceFault for others."""
-    found: "Dict[bytes, Tuple[str, str]]" = {}
+    checksums: "Dict[bytes, Tuple[str, str]]" = {}
     for number, line in enumerate(content.replace(b"\r\n", b"\n").split(b"\n"), 1):
         if not line.strip() or line.startswith(b"#"):
             continue
@@ -90,29 +90,33 @@ def parse_checksums(content: bytes, name: str) -> "Dict[bytes, Tuple[str, str]]"
             match.group(2) or match.group(5),
         )
         if escaped:  # GNU coreutils: a backslash, a line feed or a carriage return in the name
-            path = re.sub(rb"\\(.)", lambda found: _ESCAPES.get(found.group(1), found.group(1)), path)
+            path = re.sub(rb"\\(.)", lambda match: _ESCAPES.get(match.group(1), match.group(1)), path)
         while path.startswith(b"./"):
             path = path[2:]
         value = (_ALGORITHMS[len(digest)], digest.decode("ascii").lower())
-        if found.setdefault(path, value)[1] != value[1] and found[path][0] == value[0]:
+        if checksums.setdefault(path, value)[1] != value[1] and checksums[path][0] == value[0]:
             raise SourceFault(
                 "the checksums in `{}` have two hashes of `{}`".format(name, text.name(path)),
                 "correct line {}".format(number),
             )
-    if not found:
+    if not checksums:
         raise SourceFault("the checksums in `{}` are empty".format(name))
-    return found
+    return checksums
 
 
 class Proof:
     """The proof of a set's content on this node: `digest`, if asked for, and lines for the report."""
 
-    def __init__(self, given: argparse.Namespace, hasher: Hasher) -> None:
+    def __init__(self, arguments: argparse.Namespace, hasher: Hasher) -> None:
         # That of an archive was compared before it was unpacked.
-        checksums = "" if given.unpack and given.checksums.startswith("sha256:") else given.checksums
-        demands(given.checksums, given.version)
-        self._asked = demands(checksums, given.version)
-        self._partial = given.strategy in ("shard", "part") or bool(given.include or given.exclude)
+        checksums = (
+            "" if arguments.unpack and arguments.checksums.startswith("sha256:") else arguments.checksums
+        )
+        demands(arguments.checksums, arguments.version)
+        self._asked = demands(checksums, arguments.version)
+        self._partial = arguments.strategy in ("shard", "part") or bool(
+            arguments.include or arguments.exclude
+        )
         self._hasher = hasher
         self.digest = ""
         self.notes: List[str] = []
@@ -128,21 +132,21 @@ class Proof:
 
     def of_published(self, area: Area, name: bytes, layout_name: str) -> None:
         """The same for the published copy, which is known not to have changed since it was published."""
-        found = warm.load(area, name) if self._asked else None
-        if found is None:
+        manifest = warm.load(area, name) if self._asked else None
+        if manifest is None:
             return
-        proved = found.info.get("proved") or {}
+        proved = manifest.info.get("proved") or {}
         if proved.get("checksums") == self._asked.fingerprint() and (
             proved.get("digest") or not self._asked.version
         ):
             self.digest = str(proved.get("digest") or "")
             check_version(self.digest, self._asked.version)
             return
-        blocks = Blocks(found)
+        blocks = Blocks(manifest)
         from ..store.layout import layout_of  # only here: mostly nothing is asked of the content
 
         with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
-            self.of(layout_of(layout_name, tree, found, blocks, name), found, blocks)
+            self.of(layout_of(layout_name, tree, manifest, blocks, name), manifest, blocks)
 
 
 class _Content:
@@ -242,9 +246,11 @@ class _Content:
             needed.setdefault(firsts.get(entry, entry), set()).update(wanted)
         hashing = {e: {name: hashlib.new(name) for name in wanted} for e, wanted in needed.items() if wanted}
         for entry, data in self._pieces(hashing):
-            for one in hashing[entry].values():
-                one.update(data)
-        done = {entry: {name: one.hexdigest() for name, one in by.items()} for entry, by in hashing.items()}
+            for hasher in hashing[entry].values():
+                hasher.update(data)
+        done = {
+            entry: {name: hasher.hexdigest() for name, hasher in by.items()} for entry, by in hashing.items()
+        }
         return {entry: done.get(firsts.get(entry, entry), {}) for entry in algorithms}
 
 

@@ -36,17 +36,17 @@ _LINES = 5  # of its messages in an error
 
 
 def image_source(
-    area: Area, name: bytes, given: argparse.Namespace, progress: Progress
+    area: Area, name: bytes, arguments: argparse.Namespace, progress: Progress
 ) -> "Optional[ImageSource]":
     """The source of a set that becomes an image; None if it is one already."""
-    if is_image(os.fsencode(given.source)):
+    if is_image(os.fsencode(arguments.source)):
         return None
-    if given.version or given.checksums:
+    if arguments.version or arguments.checksums:
         raise Usage(
             "--checksums and --version are of files, not of an image made of them",
             "leave them out, or name an image as source",
         )
-    return ImageSource(area, name, given, progress)
+    return ImageSource(area, name, arguments, progress)
 
 
 class ImageSource(MadeSource):
@@ -56,9 +56,9 @@ class ImageSource(MadeSource):
     HAS_SIZE = False
     MAY_DIFFER = True
 
-    def __init__(self, area: Area, name: bytes, given: argparse.Namespace, progress: Progress) -> None:
-        super().__init__(area, name, os.path.abspath(given.source), given, progress)
-        self._options = Options(False, given.skip_special, not given.no_xattrs)
+    def __init__(self, area: Area, name: bytes, arguments: argparse.Namespace, progress: Progress) -> None:
+        super().__init__(area, name, os.path.abspath(arguments.source), arguments, progress)
+        self._options = Options(False, arguments.skip_special, not arguments.no_xattrs)
         self._size = self._files = self._entries = 0
 
     def list_source(self) -> Dict[str, Any]:

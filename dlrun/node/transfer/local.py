@@ -133,7 +133,7 @@ def dirty_bytes() -> int:
     """Dirty bytes of all file systems; 0 if the kernel does not report them."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            found = re.search(r"^Dirty:\s+(\d+) kB", file.read(), re.MULTILINE)
+            match = re.search(r"^Dirty:\s+(\d+) kB", file.read(), re.MULTILINE)
     except OSError:
         return 0
-    return int(found.group(1)) << 10 if found else 0
+    return int(match.group(1)) << 10 if match else 0

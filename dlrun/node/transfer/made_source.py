@@ -26,10 +26,10 @@ class MadeSource(FetchedSource):
     PREFIX = b""
 
     def __init__(
-        self, area: Area, name: bytes, place: str, given: argparse.Namespace, progress: Progress
+        self, area: Area, name: bytes, place: str, arguments: argparse.Namespace, progress: Progress
     ) -> None:
         super().__init__(area, self.PREFIX + name, place)
-        self._progress, self._given, self._set = progress, given, name
+        self._progress, self._given, self._set = progress, arguments, name
         self._identity = ""
         self._lock: Optional[Lock] = None
 

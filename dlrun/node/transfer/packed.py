@@ -98,19 +98,19 @@ class PackedFiles:
             index = _read_index(root)
         self._take_names(index)
         places = self._places(index)
-        found = self.manifest
+        manifest = self.manifest
         for entry, place in places.items():
-            found.sizes[entry] = place.size
-        found.sparse = array("I", [entry for entry, place in sorted(places.items()) if place.sparse])
-        found.order = array("I", sorted(places, key=lambda entry: places[entry].offset))
-        offsets = TarMap(found).offsets
+            manifest.sizes[entry] = place.size
+        manifest.sparse = array("I", [entry for entry, place in sorted(places.items()) if place.sparse])
+        manifest.order = array("I", sorted(places, key=lambda entry: places[entry].offset))
+        offsets = TarMap(manifest).offsets
         if any(place.linked or offsets[entry] != place.offset for entry, place in places.items()):
-            found.order = array("I")
+            manifest.order = array("I")
 
     def _take_names(self, index: Dict[bytes, _Place]) -> None:
         """Let the file of several names with the header be the one, and the others hard links to it."""
-        found = self.manifest
-        targets = dict(found.hard_links())
+        manifest = self.manifest
+        targets = dict(manifest.hard_links())
         firsts = {
             place.offset: entry
             for entry, place in self._places(index, set(targets.values())).items()
@@ -122,10 +122,10 @@ class PackedFiles:
             if not place.linked and place.offset in firsts
         }
         for first, owner in owners.items():
-            found.kinds[first], found.kinds[owner] = HARD, FILE
+            manifest.kinds[first], manifest.kinds[owner] = HARD, FILE
             targets[first] = first
             del targets[owner]
-        found.hard = array("I", [owners.get(targets[entry], targets[entry]) for entry in sorted(targets)])
+        manifest.hard = array("I", [owners.get(targets[entry], targets[entry]) for entry in sorted(targets)])
 
     def load(self, root: int) -> None:
         """Read the offsets; raises SourceFault if they are not of these files."""
@@ -146,13 +146,13 @@ class PackedFiles:
     def _places(
         self, index: Dict[bytes, _Place], entries: "Optional[Iterable[int]]" = None
     ) -> Dict[int, _Place]:
-        found: Dict[int, _Place] = {}
+        places: Dict[int, _Place] = {}
         for entry in self.manifest.of_kind(FILE) if entries is None else entries:
             place = index.get(self.manifest.path(entry))
             if place is None:
                 raise _missing(self.manifest, entry)
-            found[entry] = place
-        return found
+            places[entry] = place
+        return places
 
 
 class _PackedReader(TarReader):

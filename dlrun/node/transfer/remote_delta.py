@@ -30,10 +30,10 @@ class Reuse:
 def record(manifest: Manifest, states: Dict[bytes, str]) -> None:
     """Add the states of the objects to the manifest of their download."""
     unknown = "-" * STATE
-    found = [
+    recorded = [
         states.get(manifest.path(entry), unknown) for entry in range(len(manifest.names) if states else 0)
     ]
-    manifest.info[RECORDED] = "".join(found)
+    manifest.info[RECORDED] = "".join(recorded)
 
 
 def link_unchanged(
@@ -67,27 +67,27 @@ def _unchanged(old: Manifest, url: str, states: Dict[bytes, str]) -> List[int]:
         return []
     if (old.info.get("source") or {}).get("root") != url:
         return []
-    found = []
+    entries = []
     for entry in range(len(old.names)):
         state = states.get(old.path(entry))
         if state and state == recorded[STATE * entry : STATE * (entry + 1)]:
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def take(objects: List[Object], source: str, directory: str) -> bool:
     """Move fetched objects from one directory to another; False if one is missing or has another size."""
     here, there = os.fsencode(source), os.fsencode(directory)
-    for one in objects:
-        path = os.path.join(there, one.path)
+    for stored in objects:
+        path = os.path.join(there, stored.path)
         try:
-            status = os.lstat(os.path.join(here, one.path))
+            status = os.lstat(os.path.join(here, stored.path))
         except OSError:
             return False
-        if not stat.S_ISREG(status.st_mode) or status.st_size != one.size:
+        if not stat.S_ISREG(status.st_mode) or status.st_size != stored.size:
             return False
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.rename(os.path.join(here, one.path), path)
+        os.rename(os.path.join(here, stored.path), path)
     return True
 
 

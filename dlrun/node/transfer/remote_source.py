@@ -227,7 +227,9 @@ class RemoteSource(FetchedSource):
         from ..source import keys, remote
 
         here = os.fsencode(self.directory)
-        missing = [one for one in listed.objects if not os.path.lexists(os.path.join(here, one.path))]
+        missing = [
+            stored for stored in listed.objects if not os.path.lexists(os.path.join(here, stored.path))
+        ]
         for batch in keys.batches(missing):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._fetched, 0o700)
@@ -257,10 +259,10 @@ class RemoteSource(FetchedSource):
         shared = remote_delta.link_unchanged(
             self._area, reuse, url=self.url, states=states, size=listed.size, directory=self.directory
         )
-        wanted = [one for one in listed.objects if one.path not in shared]
+        wanted = [stored for stored in listed.objects if stored.path not in shared]
         if not shared:
             return False
-        size = sum(one.size for one in wanted)
+        size = sum(stored.size for stored in wanted)
         space.require(self._area.directory, 2 * size, 0, self._area.path)
         message = "fetching {} of {} in {} with {}".format(
             text.size(size), text.size(listed.size), text.count(len(wanted), "changed object"), listed.reader
@@ -309,4 +311,4 @@ class RemoteSource(FetchedSource):
 
 def _has_only_files(listed: "SourceListing") -> bool:
     """Whether a listing of S3 has no object whose key is that of a directory."""
-    return bool(listed.objects) and not any(one.key.endswith("/") for one in listed.objects)
+    return bool(listed.objects) and not any(stored.key.endswith("/") for stored in listed.objects)

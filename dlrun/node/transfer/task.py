@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
     def ranges(self, numbers: List[int], token_bytes: int) -> List[Tuple[int, int]]:
         """(first, last) block of each token: `token_bytes` bytes of consecutive blocks, towards the end fewer."""
-        found: List[Tuple[int, int]] = []
+        ranges: List[Tuple[int, int]] = []
         position, minimum = 0, max(1, -(-len(numbers) // _MAX_TOKENS))
         while position < len(numbers):
             rest = len(numbers) - position
@@ -76,9 +76,9 @@ class Task(NamedTuple):
             while count < rest and (count < minimum or (count < share and size < token_bytes)):
                 size += self.blocks[numbers[position + count]].length
                 count += 1
-            found.append((numbers[position], numbers[position + count - 1]))
+            ranges.append((numbers[position], numbers[position + count - 1]))
             position += count
-        return found
+        return ranges
 
 
 class PreparedSet(NamedTuple):
