@@ -27,14 +27,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
 _POLL = 0.2  # seconds between attempts to take another job's lock
 
 
-def set_name(given: str) -> bytes:
+def set_name(name: str) -> bytes:
     """The directory name of a data set; raises Usage for an invalid name."""
-    if not _NAME.match(given):
+    if not _NAME.match(name):
         raise Usage(
-            "`{}` is not a valid name of a data set".format(given),
+            "`{}` is not a valid name of a data set".format(name),
             "letters, digits, `.`, `_` and `-`, at most 128",
         )
-    return given.encode("ascii")
+    return name.encode("ascii")
 
 
 def missing(name: str, to: str) -> NodeError:
@@ -221,8 +221,8 @@ class Area(TargetDirectory):
 
     def controls(self, prefix: bytes) -> List[bytes]:
         """The names in the control directory with a prefix, sorted, without the prefix."""
-        found = map(os.fsencode, os.listdir(self.control))
-        return sorted(n[len(prefix) :] for n in found if n.startswith(prefix))
+        names = map(os.fsencode, os.listdir(self.control))
+        return sorted(n[len(prefix) :] for n in names if n.startswith(prefix))
 
     def clock(self) -> float:
         """The file system's time in seconds, which may be that of a file server; this node's time if the disk is full."""
@@ -254,7 +254,7 @@ class Area(TargetDirectory):
     def read_record(self, name: bytes) -> Dict[str, Any]:
         """A JSON record; empty if it is missing or damaged."""
         try:
-            found = json.loads((read_existing(self.control, name) or b"{}").decode("ascii"))
+            record = json.loads((read_existing(self.control, name) or b"{}").decode("ascii"))
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return record if isinstance(record, dict) else {}

@@ -113,11 +113,11 @@ class Build:
         if published is None:
             return {}
         if in_place and not self._verify:
-            found = InPlace(published, self.manifest, self.blocks, unchanged)
-            if found.kept:
-                self.in_place, self.layout.elsewhere = found, found.files
+            reused = InPlace(published, self.manifest, self.blocks, unchanged)
+            if reused.kept:
+                self.in_place, self.layout.elsewhere = reused, reused.files
                 self.layout.published = published.tree
-                return found.kept
+                return reused.kept
         if self.kept:
             published.close()
             return {}
@@ -130,10 +130,10 @@ class Build:
 
     def _entries(self, numbers: Iterable[int]) -> Set[int]:
         """The entries with data in these blocks."""
-        found: Set[int] = set()
+        entries: Set[int] = set()
         for block in (self.blocks[number] for number in numbers):
-            found.update(range(block.first, block.first + block.file_count))
-        return found
+            entries.update(range(block.first, block.first + block.file_count))
+        return entries
 
     def _clear(self) -> None:
         """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""
@@ -176,11 +176,11 @@ class Build:
 
     def take_hashes(self) -> None:
         """Copy the hashes from the journals to the manifest; raises Damaged if a block is missing."""
-        found = journal.read(self.directory, self.identity)
-        if len(found) != len(self.blocks):
-            raise Damaged("{} blocks were not written".format(len(self.blocks) - len(found)))
+        digests = journal.read(self.directory, self.identity)
+        if len(digests) != len(self.blocks):
+            raise Damaged("{} blocks were not written".format(len(self.blocks) - len(digests)))
         self.manifest.digest_size = self.hasher.size
-        self.manifest.digests = b"".join(found[number] for number in range(len(self.blocks)))
+        self.manifest.digests = b"".join(digests[number] for number in range(len(self.blocks)))
 
     def link_unchanged(self) -> None:
         """Create the files that were left in the published version, which is to be removed, here."""
@@ -241,13 +241,13 @@ class Build:
 
     def _incomplete(self) -> bytes:
         """The manifest, without hashes and as one of a set that is not complete."""
-        found = self.manifest
-        kept = found.info, found.digests, found.digest_size
-        found.info, found.digests, found.digest_size = dict(found.info, complete=False), b"", 0
+        manifest = self.manifest
+        kept = manifest.info, manifest.digests, manifest.digest_size
+        manifest.info, manifest.digests, manifest.digest_size = dict(manifest.info, complete=False), b"", 0
         try:
-            return found.pack()
+            return manifest.pack()
         finally:
-            found.info, found.digests, found.digest_size = kept
+            manifest.info, manifest.digests, manifest.digest_size = kept
 
     def abandon(self) -> None:
         """Remove the unfinished set: it is damaged, or its space is needed. A published version stays."""

@@ -21,8 +21,8 @@ class ResultsDirectory(TargetDirectory):
     lock is taken.
     """
 
-    def __init__(self, given: str) -> None:
-        self.path = os.path.abspath(os.fsencode(given))
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(os.fsencode(path))
         parent, self.name = os.path.split(self.path)
         if not self.name:
             raise Usage("the destination cannot be created as a directory")

@@ -152,15 +152,15 @@ class Early:
         return list(range(block.first, block.first + block.file_count))
 
     def _link(self, entry: int, source: DirectoryCache, target: DirectoryCache) -> None:
-        found = self._manifest
-        path, name = found.dirs[found.parents[entry]], found.names[entry]
+        manifest = self._manifest
+        path, name = manifest.dirs[manifest.parents[entry]], manifest.names[entry]
         # A large file was created in full size, and would get its mode and time only at the end of the copy.
         if entry in self._left:
-            finish_large_file(found, entry, source(path))
+            finish_large_file(manifest, entry, source(path))
         self._make_directory(path, target)
         os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
         self._links += 1
-        self._size += found.sizes[entry]
+        self._size += manifest.sizes[entry]
 
     def _make_directory(self, path: bytes, target: DirectoryCache) -> None:
         """Create a directory and its parents."""
@@ -179,18 +179,21 @@ class Early:
         self._link_completed()
         if self._fault is not None:
             raise self._fault
-        found, target = self._manifest, DirectoryCache(self._data)
-        for path in found.dirs:
+        manifest, target = self._manifest, DirectoryCache(self._data)
+        for path in manifest.dirs:
             self._make_directory(path, target)
-        for entry, to in found.link_targets():
-            here, name = target(found.dirs[found.parents[entry]]), found.names[entry]
+        for entry, to in manifest.link_targets():
+            here, name = target(manifest.dirs[manifest.parents[entry]]), manifest.names[entry]
             if entry not in self._linked:
                 os.symlink(to, name, dir_fd=here)
-            mtime = found.mtimes[entry]
+            mtime = manifest.mtimes[entry]
             os.utime(name, ns=(mtime, mtime), dir_fd=here, follow_symlinks=False)
-        for entry, first in found.hard_links():
-            there, here = target(found.dirs[found.parents[first]]), target(found.dirs[found.parents[entry]])
-            os.link(found.names[first], found.names[entry], src_dir_fd=there, dst_dir_fd=here)
+        for entry, first in manifest.hard_links():
+            there, here = (
+                target(manifest.dirs[manifest.parents[first]]),
+                target(manifest.dirs[manifest.parents[entry]]),
+            )
+            os.link(manifest.names[first], manifest.names[entry], src_dir_fd=there, dst_dir_fd=here)
         target.close()
 
     def complete(self, manifest: Manifest) -> None:
@@ -238,8 +241,8 @@ def _is_locked(directory: int, name: bytes) -> bool:
 
 def jobs(area: Area) -> List[bytes]:
     """The ids of the jobs with early files."""
-    found = map(os.fsencode, os.listdir(area.directory))
-    return sorted(name[len(PREFIX) :] for name in found if name.startswith(PREFIX))
+    names = map(os.fsencode, os.listdir(area.directory))
+    return sorted(name[len(PREFIX) :] for name in names if name.startswith(PREFIX))
 
 
 def remove(area: Area, job: bytes) -> None:

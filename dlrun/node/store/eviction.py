@@ -36,7 +36,7 @@ class PublishedSet(NamedTuple):
 
 def entries(area: Area) -> List[PublishedSet]:
     """The published sets, least recently used first; other directories are ignored, and so are copies of sets."""
-    found = []
+    listed = []
     for name in filter(set(uses.recorded(area)).__contains__, area.names()):
         try:
             directory = area.published(name)
@@ -52,7 +52,7 @@ def entries(area: Area) -> List[PublishedSet]:
             os.close(directory)
         # A set of an older version may not have a source.
         root = str(line["info"].get("source", {}).get("root", ""))
-        found.append(
+        listed.append(
             PublishedSet(
                 name,
                 line["bytes"],
@@ -62,7 +62,7 @@ def entries(area: Area) -> List[PublishedSet]:
                 source=root,
             )
         )
-    return sorted(found, key=lambda entry: (entry.used, entry.name))
+    return sorted(listed, key=lambda entry: (entry.used, entry.name))
 
 
 def _head(directory: int) -> Dict[str, Any]:

@@ -23,31 +23,31 @@ def others(directory: int, name: bytes) -> List[bytes]:
 
     All of them if its manifest cannot be read.
     """
-    found = _manifest(directory)
-    if found is None:
+    manifest = _manifest(directory)
+    if manifest is None:
         return sorted(path for path, _ in _walk(directory, b""))
-    files = _files(found, name)
+    files = _files(manifest, name)
     scripts = {path[len(TREE) + 1 :] for path in files if path.startswith(TREE + b"/" + _SCRIPTS + b"/")}
     published = os.stat(MANIFEST, dir_fd=directory, follow_symlinks=False)
     extra = []
     for path, status in _walk(directory, b""):
         if path in OWN or path in scripts:
             continue
-        if path not in files or _is_changed(found, files[path], status, published):
+        if path not in files or _is_changed(manifest, files[path], status, published):
             extra.append(path)
     return sorted(extra)
 
 
 def clear_own(directory: int, name: bytes) -> None:
     """Remove what dlrun wrote in the directory of the set `name`, and directories that are empty then."""
-    found = _manifest(directory)
-    if found is None:
+    manifest = _manifest(directory)
+    if manifest is None:
         return
     stay = set(others(directory, name))
     for path, _ in _walk(directory, b""):
         if path not in stay and path != MANIFEST:
             os.unlink(path, dir_fd=directory)
-    for path in sorted([b"", *found.dirs], reverse=True):
+    for path in sorted([b"", *manifest.dirs], reverse=True):
         with contextlib.suppress(OSError):
             os.rmdir(TREE + b"/" + path if path else TREE, dir_fd=directory)
     with contextlib.suppress(OSError):
@@ -69,18 +69,18 @@ def _manifest(directory: int) -> Optional[Manifest]:
     return None
 
 
-def _files(found: Manifest, name: bytes) -> Dict[bytes, int]:
+def _files(manifest: Manifest, name: bytes) -> Dict[bytes, int]:
     """Path of each file of a set -> its entry; -1 for the files of a packed one."""
-    if found.info.get("strategy") == "pack":
+    if manifest.info.get("strategy") == "pack":
         return {TREE + b"/" + name + end: -1 for end in (b".tar", b".tar.index")}
-    return {TREE + b"/" + found.path(entry): entry for entry in range(len(found.names))}
+    return {TREE + b"/" + manifest.path(entry): entry for entry in range(len(manifest.names))}
 
 
-def _is_changed(found: Manifest, entry: int, status: os.stat_result, published: os.stat_result) -> bool:
+def _is_changed(manifest: Manifest, entry: int, status: os.stat_result, published: os.stat_result) -> bool:
     """Whether a file was written after its set was published. Damage by a power failure is older."""
-    if entry < 0 or found.kinds[entry] != FILE or is_lock(found.names[entry]):
+    if entry < 0 or manifest.kinds[entry] != FILE or is_lock(manifest.names[entry]):
         return False
-    same = status.st_size == found.sizes[entry] and status.st_mtime_ns == found.mtimes[entry]
+    same = status.st_size == manifest.sizes[entry] and status.st_mtime_ns == manifest.mtimes[entry]
     return not (same and stat.S_ISREG(status.st_mode)) and status.st_ctime_ns > published.st_ctime_ns
 
 
@@ -101,5 +101,5 @@ def _walk(directory: int, prefix: bytes) -> Iterator[Tuple[bytes, os.stat_result
             yield prefix + name, status
             continue
         with closing(below):
-            for found in _walk(below, prefix + name + b"/"):
-                yield found
+            for pair in _walk(below, prefix + name + b"/"):
+                yield pair

@@ -33,8 +33,8 @@ def damaged(
         # A block of several files: read them one by one to name the damaged ones.
         for index in range(block.file_count):
             entry, size = block.first + index, hasher.size
-            one = Block(entry, 1, 0, manifest.sizes[entry])
-            if not _good(reader, one, view, digests[number][index * size : (index + 1) * size]):
+            file_block = Block(entry, 1, 0, manifest.sizes[entry])
+            if not _good(reader, file_block, view, digests[number][index * size : (index + 1) * size]):
                 wrong.add(entry)
     reader.close()
     return sorted(manifest.path(entry) for entry in wrong if entry not in ignore)
@@ -56,14 +56,14 @@ def verify_set(
         raise Damaged("the copy differs from its manifest: {}".format(text.names(wrong)))
 
 
-def read_back(area: Area, name: bytes, found: Manifest, hasher: Hasher, trusted: bool) -> List[bytes]:
+def read_back(area: Area, name: bytes, manifest: Manifest, hasher: Hasher, trusted: bool) -> List[bytes]:
     """The files of a published copy with wrong hashes; all of a copy without hashes that is not trusted."""
-    if not found.digest_size and not trusted:
+    if not manifest.digest_size and not trusted:
         return [name]
-    blocks = Blocks(found)
+    blocks = Blocks(manifest)
     with closing(os.open(warm.tree_path(area, name), DIRECTORY_FLAGS)) as tree:
-        layout = layout_of(str(found.info.get("strategy")), tree, found, blocks, name)
-        wrong = damaged(layout, found, blocks, hasher, warm.locks(found))
+        layout = layout_of(str(manifest.info.get("strategy")), tree, manifest, blocks, name)
+        wrong = damaged(layout, manifest, blocks, hasher, warm.locks(manifest))
     if not wrong:
         warm.confirm_readable(area, name)
     return wrong

@@ -28,15 +28,15 @@ class EarlierRun:
         """(entry, offset) -> hash of each finished file or chunk."""
         blocks, size = Blocks(self.manifest), self.hasher.size
         finished = hashes_by_block(self.manifest, blocks, size) if self.complete else self._journal()
-        found: Dict[Tuple[int, int], bytes] = {}
+        hashes: Dict[Tuple[int, int], bytes] = {}
         for number, digests in finished.items():
             block = blocks[number]
             if is_chunk(block, self.manifest):
-                found[block.first, block.offset] = digests
+                hashes[block.first, block.offset] = digests
             else:
                 for k in range(block.file_count):
-                    found[block.first + k, 0] = digests[k * size : (k + 1) * size]
-        return found
+                    hashes[block.first + k, 0] = digests[k * size : (k + 1) * size]
+        return hashes
 
     def _journal(self) -> Dict[int, bytes]:
         return journal.read(self.directory, self.manifest.journal_id())
@@ -44,12 +44,12 @@ class EarlierRun:
 
 def hashes_by_block(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
     """Block number -> hashes of a complete manifest, as in a journal; size: bytes of a hash."""
-    found, offset = {}, 0
+    hashes, offset = {}, 0
     for number, block in enumerate(blocks):
         length = size if is_chunk(block, manifest) else size * block.file_count
-        found[number] = manifest.digests[offset : offset + length]
+        hashes[number] = manifest.digests[offset : offset + length]
         offset += length
-    return found
+    return hashes
 
 
 def load_earlier_run(
@@ -59,10 +59,10 @@ def load_earlier_run(
 
     trusted: it is that of a published set, as which `unpack` takes it; known: its manifest, if it was read already.
     """
-    found = known or read_manifest(directory, trusted)
-    if found is None or found.info.get("hash") != hasher.name:
+    manifest = known or read_manifest(directory, trusted)
+    if manifest is None or manifest.info.get("hash") != hasher.name:
         return None
-    return EarlierRun(directory, found, hasher)
+    return EarlierRun(directory, manifest, hasher)
 
 
 def valid_blocks(
@@ -73,16 +73,16 @@ def valid_blocks(
     `layout` is that of the earlier run's tree.
     """
     known_hashes, origin = earlier.known_hashes(), _same_places(earlier.manifest, new)
-    found: Dict[int, bytes] = {}
+    hashes: Dict[int, bytes] = {}
     for number, block in enumerate(blocks):
         keys = [(origin.get(entry, -1), block.offset) for entry in _entries(block)]
         if all(key in known_hashes for key in keys):
-            found[number] = b"".join(known_hashes[key] for key in keys)
+            hashes[number] = b"".join(known_hashes[key] for key in keys)
     good = layout.matching(
-        {entry for number in found for entry in _entries(blocks[number])}, earlier.complete
+        {entry for number in hashes for entry in _entries(blocks[number])}, earlier.complete
     )
-    found = {number: d for number, d in found.items() if all(e in good for e in _entries(blocks[number]))}
-    return _verified(earlier.hasher, layout, blocks, found) if verify else found
+    hashes = {number: d for number, d in hashes.items() if all(e in good for e in _entries(blocks[number]))}
+    return _verified(earlier.hasher, layout, blocks, hashes) if verify else hashes
 
 
 def _entries(block: Block) -> Iterator[int]:
@@ -91,18 +91,18 @@ def _entries(block: Block) -> Iterator[int]:
 
 def _same_places(old: Manifest, new: Manifest) -> Dict[int, int]:
     """Entry of the new manifest -> unchanged entry of the old one with the same path."""
-    found = delta.unchanged(old, new)
-    return {entry: before for entry, before in found.items() if old.path(before) == new.path(entry)}
+    pairs = delta.unchanged(old, new)
+    return {entry: before for entry, before in pairs.items() if old.path(before) == new.path(entry)}
 
 
-def _verified(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:
+def _verified(hasher: Hasher, layout: Layout, blocks: Blocks, hashes: Dict[int, bytes]) -> Dict[int, bytes]:
     """The blocks that still have their hash when read back; none for sets without hashes."""
     good: Dict[int, bytes] = {}
     if not hasher.size:
         return good
-    view = memoryview(bytearray(max((blocks[n].length for n in found), default=0) + 1))
+    view = memoryview(bytearray(max((blocks[n].length for n in hashes), default=0) + 1))
     reader = layout.reader(hasher)
-    for number, digests in found.items():
+    for number, digests in hashes.items():
         try:
             if reader.read(blocks[number], view) == digests:
                 good[number] = digests

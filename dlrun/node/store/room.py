@@ -57,10 +57,12 @@ def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> 
 
     quota: maximum bytes of all sets of the node; most: of this one.
     """
-    found = warm.load(area, name)
-    ours = eviction.evictable(area, name) + _begun(area, name) + (cost(found) if found is not None else 0)
+    manifest = warm.load(area, name)
+    ours = (
+        eviction.evictable(area, name) + _begun(area, name) + (cost(manifest) if manifest is not None else 0)
+    )
     free = space.free(area.directory)
-    data = sys.maxsize if most is None else max(most, found.size() if found is not None else 0)
+    data = sys.maxsize if most is None else max(most, manifest.size() if manifest is not None else 0)
     if quota is not None:
         data = min(data, max(0, quota - eviction.in_use(area, name)))
     return Room(free + ours, _without_spare(area.directory, free) + ours, data)
@@ -82,13 +84,15 @@ def remove_old_version(area: Area, name: bytes, build: Build) -> bool:
     return True
 
 
-def could_grow(area: Area, name: bytes, found: Manifest, quota: Optional[int], most: Optional[int]) -> bool:
+def could_grow(
+    area: Area, name: bytes, manifest: Manifest, quota: Optional[int], most: Optional[int]
+) -> bool:
     """Whether a published part could now grow by more than `GROWTH` of the whole set."""
-    whole = whole_size(found)
-    if found.size() >= whole:
+    whole = whole_size(manifest)
+    if manifest.size() >= whole:
         return False
     there = room(area, name, quota, most)
-    return min(there.part, there.data) - cost(found) > whole * GROWTH
+    return min(there.part, there.data) - cost(manifest) > whole * GROWTH
 
 
 def _without_spare(descriptor: int, free: int) -> int:

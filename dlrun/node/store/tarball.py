@@ -91,23 +91,27 @@ class TarMap:
 
     def head(self, entry: int) -> bytes:
         """The header of a file."""
-        found = self.manifest
+        manifest = self.manifest
         return header(
-            found.path(entry), b"0", found.modes[entry], found.sizes[entry], found.mtimes[entry] // 10**9
+            manifest.path(entry),
+            b"0",
+            manifest.modes[entry],
+            manifest.sizes[entry],
+            manifest.mtimes[entry] // 10**9,
         )
 
     def _links(self) -> bytes:
-        found, parts = self.manifest, []
+        manifest, parts = self.manifest, []
         kinds: Dict[int, bytes] = {LINK: b"2", HARD: b"1"}
-        targets = dict(found.link_targets())
-        targets.update((entry, found.path(first)) for entry, first in found.hard_links())
+        targets = dict(manifest.link_targets())
+        targets.update((entry, manifest.path(first)) for entry, first in manifest.hard_links())
         for entry in sorted(targets):
-            seconds, kind = found.mtimes[entry] // 10**9, kinds[found.kinds[entry]]
+            seconds, kind = manifest.mtimes[entry] // 10**9, kinds[manifest.kinds[entry]]
             parts.append(
                 header(
-                    found.path(entry),
+                    manifest.path(entry),
                     kind,
-                    mode=found.modes[entry],
+                    mode=manifest.modes[entry],
                     size=0,
                     seconds=seconds,
                     target=targets[entry],
@@ -117,10 +121,10 @@ class TarMap:
 
     def index(self) -> bytes:
         """The content of the index file."""
-        found = self.manifest
+        manifest = self.manifest
         return b"".join(
-            b"%d %d %s\0" % (self.offsets[entry], found.sizes[entry], found.path(entry))
-            for entry, kind in enumerate(found.kinds)
+            b"%d %d %s\0" % (self.offsets[entry], manifest.sizes[entry], manifest.path(entry))
+            for entry, kind in enumerate(manifest.kinds)
             if kind == FILE
         )
 

@@ -170,27 +170,27 @@ def is_lock(path: bytes) -> bool:
     return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
 
 
-def matching_files(tree: int, found: Manifest, entries: Set[int], ignore_times: Set[int]) -> Set[int]:
+def matching_files(tree: int, manifest: Manifest, entries: Set[int], ignore_times: Set[int]) -> Set[int]:
     """The entries that are regular files of their size and, except for `ignore_times`, their modification time."""
     good: Set[int] = set()
     parent, directory = -1, -1
     for entry in sorted(entries):
-        if found.parents[entry] != parent:
+        if manifest.parents[entry] != parent:
             if directory >= 0:
                 os.close(directory)
-            parent = found.parents[entry]
+            parent = manifest.parents[entry]
             try:
-                directory = open_below(tree, found.dirs[parent])
+                directory = open_below(tree, manifest.dirs[parent])
             except OSError:
                 directory = -1
         if directory < 0:
             continue
         try:
-            status = os.stat(found.names[entry], dir_fd=directory, follow_symlinks=False)
+            status = os.stat(manifest.names[entry], dir_fd=directory, follow_symlinks=False)
         except OSError:
             continue
-        timed = entry in ignore_times or status.st_mtime_ns == found.mtimes[entry]
-        if stat.S_ISREG(status.st_mode) and status.st_size == found.sizes[entry] and timed:
+        timed = entry in ignore_times or status.st_mtime_ns == manifest.mtimes[entry]
+        if stat.S_ISREG(status.st_mode) and status.st_size == manifest.sizes[entry] and timed:
             good.add(entry)
     if directory >= 0:
         os.close(directory)

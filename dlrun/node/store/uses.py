@@ -41,13 +41,13 @@ def record_use(area: Area, name: bytes, job: str, lasting: float, keep: str) -> 
     _write(area, name, job, lasting, keep, run=run)
 
 
-def record_given(area: Area, name: bytes, given: Any) -> None:
+def record_given(area: Area, name: bytes, arguments: Any) -> None:
     """Record the use by the job that the arguments name, and by the whole job of which that is a part."""
-    if given.job:
-        record_use(area, name, given.job, given.lasting, given.keep)
-    if given.held_by:
+    if arguments.job:
+        record_use(area, name, arguments.job, arguments.lasting, arguments.keep)
+    if arguments.held_by:
         run = [os.environ.get(key, "") for key in ("DLRUN_JOB_DIR", "DLRUN_HELD_BY")]
-        _write(area, name, given.held_by, given.lasting, given.keep, run=run)
+        _write(area, name, arguments.held_by, arguments.lasting, arguments.keep, run=run)
 
 
 def _write(area: Area, name: bytes, job: str, lasting: float, keep: str, *, run: List[str]) -> None:
@@ -84,14 +84,14 @@ def _record(name: bytes, job: str) -> bytes:
 def all_uses(area: Area) -> List[Use]:
     """All recorded uses, including those of dead jobs."""
     now, here = _since_boot(), boot()
-    found = []
+    uses = []
     for rest in area.controls(b"use."):
         name, _, job = rest.rpartition(b"@")
         record = area.read_record(b"use." + rest)
         live = record.get("boot") == here and float(record.get("until", 0.0)) > now
         live = live and not _is_over(record, area.read_record(STANDBY + job))
-        found.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
-    return found
+        uses.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
+    return uses
 
 
 def _is_over(record: Dict[str, Any], standby: Dict[str, Any]) -> bool:
@@ -139,10 +139,10 @@ def require_unused(area: Area, name: bytes, job: str, changed: Sequence[bytes]) 
     """Raise NodeError if a job other than `job` uses a set that is to be replaced; changed: files that differ from the copy."""
     others = users(area, name, job)
     if others:
-        given, by = name.decode("ascii"), "in use by job {}".format(", ".join(others))
-        message = "`{}` is out of date and {}".format(given, by)
+        data_set, by = name.decode("ascii"), "in use by job {}".format(", ".join(others))
+        message = "`{}` is out of date and {}".format(data_set, by)
         if changed:
-            message = "the copy of `{}` was changed ({}) and is {}".format(given, text.names(changed), by)
+            message = "the copy of `{}` was changed ({}) and is {}".format(data_set, text.names(changed), by)
         raise NodeError(message, "stage it under another name, or wait until that job ends")
 
 

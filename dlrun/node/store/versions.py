@@ -91,12 +91,12 @@ class Published:
         make_directories(root, new)
         self._check_others(set(self._hashes) - {origin[entry] for entry in wanted})
         made = self._make_with_helpers(new, root, [(entry, origin[entry]) for entry in sorted(wanted)])
-        found: Dict[int, bytes] = {}
+        hashes: Dict[int, bytes] = {}
         for number, block in whole.items():
             entries = range(block.first, block.first + block.file_count)
             if all(entry in made for entry in entries):
-                found[number] = self.hashes_of(block, [origin[entry] for entry in entries])
-        return found
+                hashes[number] = self.hashes_of(block, [origin[entry] for entry in entries])
+        return hashes
 
     def hashes_of(self, block: Block, files: List[int]) -> bytes:
         """The hashes of a block of a new version whose content `files` of this version have."""
@@ -149,8 +149,8 @@ class Published:
                 status = os.stat(name, dir_fd=here, follow_symlinks=False)
                 touched = status.st_ctime_ns > self.made
                 clean = clean and not touched
-                found = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
-                if found != (stat.S_IFREG | mode, user, old.sizes[before], mtime):
+                state = (status.st_mode, status.st_uid, status.st_size, status.st_mtime_ns)
+                if state != (stat.S_IFREG | mode, user, old.sizes[before], mtime):
                     continue
                 if mode & OTHERS_WRITE or mode != new.modes[entry] or mtime != new.mtimes[entry]:
                     done = self._copy(new, entry, before, there)
@@ -186,18 +186,18 @@ class Published:
 
     def _copy(self, new: Manifest, entry: int, before: int, directory: int) -> bool:
         """Copy a file of the published version, comparing it with its hashes; a damaged one is not kept."""
-        name, found = new.names[entry], b""
+        name, content = new.names[entry], b""
         descriptor = os.open(name, _NEW, 0o600, dir_fd=directory)
         try:
             for block in whole_file(self.manifest, before):
-                found += self._reader.read(block, self._view[: block.length + SLACK])
+                content += self._reader.read(block, self._view[: block.length + SLACK])
                 write_all(descriptor, self._view[: block.length], block.offset)
         finally:
             set_mode_and_time(new, entry, descriptor)
             # Also if the disk is full: then the space for the whole version is checked next.
-            if found != self._hashes[before]:
+            if content != self._hashes[before]:
                 os.unlink(name, dir_fd=directory)
-        return found == self._hashes[before]
+        return content == self._hashes[before]
 
 
 def open_published(
@@ -245,10 +245,10 @@ class InPlace:
             return
         for number, block in enumerate(blocks):
             entries = range(block.first, block.first + block.file_count)
-            found = [same[entry] for entry in entries if entry in same]
-            if len(found) == len(entries):
-                self.kept[number] = published.hashes_of(block, found)
-                self.files.update(zip(entries, found))
+            origins = [same[entry] for entry in entries if entry in same]
+            if len(origins) == len(entries):
+                self.kept[number] = published.hashes_of(block, origins)
+                self.files.update(zip(entries, origins))
 
     def _is_as_published(self) -> bool:
         """Whether no file was changed since the set was published."""
@@ -282,9 +282,9 @@ class InPlace:
             same = there.sizes() == sizes and there.mtimes() == mtimes and there.modes().tolist() == modes
             return same and set(there.owners().tolist()) == {user} and there.newest() <= made
         status = [os.stat(name, dir_fd=directory, follow_symlinks=False) for name in names]
-        found = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in status]
+        states = [(s.st_mode, s.st_uid, s.st_size, s.st_mtime_ns) for s in status]
         wanted = [(mode, user, size, mtime) for mode, size, mtime in zip(modes, sizes, mtimes)]
-        return found == wanted and max(s.st_ctime_ns for s in status) <= made
+        return states == wanted and max(s.st_ctime_ns for s in status) <= made
 
     def is_possible(self) -> bool:
         """Whether nothing was added to the published version meanwhile, and no file that will be replaced was changed."""

@@ -21,8 +21,8 @@ from .tree import check_names, is_lock
 
 def load(area: Area, name: bytes) -> Optional[Manifest]:
     """The manifest of a published set, or None without one that this version can read."""
-    found = _manifest(area, name)
-    return found if found is not None and found.info.get("complete") else None
+    manifest = _manifest(area, name)
+    return manifest if manifest is not None and manifest.info.get("complete") else None
 
 
 class PublishedManifest:
@@ -35,9 +35,9 @@ class PublishedManifest:
 
     def load(self) -> Optional[Manifest]:
         """As the function `load`."""
-        found = self._kept or load(self._area, self._name)
-        self._kept = found if self.locked else None
-        return found
+        manifest = self._kept or load(self._area, self._name)
+        self._kept = manifest if self.locked else None
+        return manifest
 
     def for_build(self, manifest: Manifest) -> Optional[Manifest]:
         """What the build of `manifest` may use instead of reading it; a set that is not complete is removed."""
@@ -49,8 +49,8 @@ class PublishedManifest:
 
 def _remove_interrupted(area: Area, name: bytes) -> None:
     """Remove a published set that was being changed in place when its run was killed (see `versions`)."""
-    found = _manifest(area, name)
-    if found is not None and not found.info.get("complete"):
+    manifest = _manifest(area, name)
+    if manifest is not None and not manifest.info.get("complete"):
         area.remove_published(name)
 
 
@@ -62,39 +62,39 @@ def _manifest(area: Area, name: bytes) -> Optional[Manifest]:
         return read_manifest(directory)
 
 
-def has_options(found: Manifest, wanted: Dict[str, Any]) -> bool:
+def has_options(manifest: Manifest, wanted: Dict[str, Any]) -> bool:
     """Whether a manifest has the source and options `wanted`."""
-    return all(found.info.get(key) == value for key, value in wanted.items())
+    return all(manifest.info.get(key) == value for key, value in wanted.items())
 
 
-def is_same(found: Manifest, manifest: Manifest, options: Dict[str, Any]) -> bool:
+def is_same(published: Manifest, manifest: Manifest, options: Dict[str, Any]) -> bool:
     """Whether a published manifest is that of a set, and has these options."""
-    unlike_times = manifest.ctimes and found.ctimes != manifest.ctimes
-    same = found is manifest or not (unlike_times or found.id() != manifest.id())
-    return same and has_options(found, options)
+    unlike_times = manifest.ctimes and published.ctimes != manifest.ctimes
+    same = published is manifest or not (unlike_times or published.id() != manifest.id())
+    return same and has_options(published, options)
 
 
-def source_unchanged(root: bytes, found: Manifest, check: str) -> Optional[Looked]:
+def source_unchanged(root: bytes, manifest: Manifest, check: str) -> Optional[Looked]:
     """The number of files looked at if the source at `root` still matches the manifest, else None.
 
     `check`: `sample`, `all` (all files) or `none` (nothing is looked at).
     """
 
-    root_time = found.info.get(ROOT_TIME, found.dir_mtimes[0])
+    root_time = manifest.info.get(ROOT_TIME, manifest.dir_mtimes[0])
 
     def same(number: int, status: Optional[os.stat_result]) -> bool:
         if status is None:
             return False
         if number < 0:
-            known = found.dir_mtimes[-1 - number] if number < -1 else root_time
+            known = manifest.dir_mtimes[-1 - number] if number < -1 else root_time
             return status.st_mtime_ns == known and stat.S_ISDIR(status.st_mode)
-        if status.st_size != found.sizes[number] or status.st_mtime_ns != found.mtimes[number]:
+        if status.st_size != manifest.sizes[number] or status.st_mtime_ns != manifest.mtimes[number]:
             return False
         # Another ctime: the file was rewritten and given its old mtime, or its mode or owner was changed.
-        return not found.ctimes or status.st_ctime_ns == found.ctimes[number]
+        return not manifest.ctimes or status.st_ctime_ns == manifest.ctimes[number]
 
     try:
-        looked = look(root, found, check, same, bool(found.info.get("follow")))
+        looked = look(root, manifest, check, same, bool(manifest.info.get("follow")))
     except OSError:
         return None
     return None if looked.stopped else looked
@@ -123,31 +123,31 @@ class CopyCheck(NamedTuple):
         ]
 
 
-def check_copy(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> CopyCheck:
+def check_copy(area: Area, name: bytes, manifest: Manifest, strategy: str, check: str) -> CopyCheck:
     """Check the published copy without reading its data."""
     root = tree_path(area, name)
     try:
         # The manifest is written after all files of the set: a file with a later ctime was changed since.
         before = os.lstat(os.path.dirname(root) + b"/" + MANIFEST).st_ctime_ns
         if strategy == "pack":
-            return _check_tar(root + b"/" + name + b".tar", found, before)
-        return _check_files(root, found, check, before)
+            return _check_tar(root + b"/" + name + b".tar", manifest, before)
+        return _check_files(root, manifest, check, before)
     except OSError:
-        return CopyCheck([name], [], [], False, Looked(0, found.files()))
+        return CopyCheck([name], [], [], False, Looked(0, manifest.files()))
 
 
-def _check_tar(path: bytes, found: Manifest, before: int) -> CopyCheck:
+def _check_tar(path: bytes, manifest: Manifest, before: int) -> CopyCheck:
     from .tarball import TarMap  # only here: most sets are files
 
-    status, tar_map, index = os.lstat(path), TarMap(found), path + b".index"
+    status, tar_map, index = os.lstat(path), TarMap(manifest), path + b".index"
     changed = [os.path.basename(path)] if status.st_size != tar_map.size else []
     if os.lstat(index).st_ctime_ns > before:  # it follows from the manifest, which does not have its hash
         with open(index, "rb") as file:
             changed += [os.path.basename(index)] if file.read() != tar_map.index() else []
-    return CopyCheck(changed, [], [], status.st_ctime_ns > before, Looked(0, found.files()))
+    return CopyCheck(changed, [], [], status.st_ctime_ns > before, Looked(0, manifest.files()))
 
 
-def _check_files(root: bytes, found: Manifest, check: str, before: int) -> CopyCheck:
+def _check_files(root: bytes, manifest: Manifest, check: str, before: int) -> CopyCheck:
     changed: List[bytes] = []
     added: List[bytes] = []
     locks: List[bytes] = []
@@ -156,42 +156,42 @@ def _check_files(root: bytes, found: Manifest, check: str, before: int) -> CopyC
 
     def judge(number: int, status: Optional[os.stat_result]) -> bool:
         if number < 0:
-            if status is None or status.st_mtime_ns != found.dir_mtimes[-1 - number]:
+            if status is None or status.st_mtime_ns != manifest.dir_mtimes[-1 - number]:
                 renamed.append(number)
             return True
         unlike = status is None or (status.st_size, status.st_mtime_ns) != (
-            found.sizes[number],
-            found.mtimes[number],
+            manifest.sizes[number],
+            manifest.mtimes[number],
         )
-        if is_lock(found.names[number]):
-            if status is None or status.st_mtime_ns != found.mtimes[number]:
-                locks.append(found.path(number))
+        if is_lock(manifest.names[number]):
+            if status is None or status.st_mtime_ns != manifest.mtimes[number]:
+                locks.append(manifest.path(number))
         elif unlike:
-            changed.append(found.path(number))
+            changed.append(manifest.path(number))
         elif status is not None and status.st_ctime_ns > before:
             touched.append(number)
         return True
 
-    looked = look(root, found, check, judge, newest=before)
+    looked = look(root, manifest, check, judge, newest=before)
     if renamed:
         with closing(os.open(root, DIRECTORY_FLAGS)) as descriptor:
-            missing, added = check_names(descriptor, found)
+            missing, added = check_names(descriptor, manifest)
         changed += [path for path in missing if not is_lock(path)]
     return CopyCheck(sorted(set(changed)), added, locks, bool(touched), looked)
 
 
-def locks(found: Manifest) -> Set[int]:
+def locks(manifest: Manifest) -> Set[int]:
     """The entries that are lock files, which readers may change."""
-    return {entry for entry, name in enumerate(found.names) if is_lock(name)}
+    return {entry for entry, name in enumerate(manifest.names) if is_lock(name)}
 
 
-def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
+def is_trusted(area: Area, name: bytes, manifest: Manifest) -> bool:
     """Whether a published set is safe from, or has survived, the last reboot (see `on_disk`)."""
     directory = area.published(name)
     if directory is None:
         return False
     with closing(directory):
-        return on_disk(directory, found)
+        return on_disk(directory, manifest)
 
 
 def confirm_readable(area: Area, name: bytes) -> None:
@@ -202,13 +202,13 @@ def confirm_readable(area: Area, name: bytes) -> None:
         os.close(directory)
 
 
-def make_durable(area: Area, name: bytes, found: Manifest) -> None:
+def make_durable(area: Area, name: bytes, manifest: Manifest) -> None:
     """Flush a published set to the disk and record that: it was staged for one job only, and is now cached."""
     directory = area.published(name)
     if directory is not None:
         sync_file_system(directory)
-        found.info = dict(found.info, synced=True)
-        write_file(directory, MANIFEST, found.pack())
+        manifest.info = dict(manifest.info, synced=True)
+        write_file(directory, MANIFEST, manifest.pack())
         os.fsync(directory)
         os.fsync(area.directory)
         os.close(directory)

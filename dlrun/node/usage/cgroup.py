@@ -77,9 +77,9 @@ class Cgroup:
     def _memory(self) -> Tuple[Optional[int], Optional[int], Optional[int]]:
         if "memory" in self._places:
             place, words = self._places["memory"] + "/memory.", ("usage", "max_usage", "limit")
-            found = [procfs.number(place + word + "_in_bytes") for word in words]
+            values = [procfs.number(place + word + "_in_bytes") for word in words]
         else:
             place = self._places.get("v2", "/nowhere") + "/memory."
-            found = [procfs.number(place + word) for word in ("current", "peak", "max")]
-        limit = found[2] if found[2] is not None and found[2] < _NO_LIMIT else None
-        return found[0], found[1], limit
+            values = [procfs.number(place + word) for word in ("current", "peak", "max")]
+        limit = values[2] if values[2] is not None and values[2] < _NO_LIMIT else None
+        return values[0], values[1], limit

@@ -51,13 +51,18 @@ class LevelZero:
         if function(*of, ctypes.byref(count), None) or not count.value:
             return []
         held = (ctypes.c_void_p * count.value)()
-        return [] if function(*of, ctypes.byref(count), held) else [ctypes.c_void_p(one) for one in held]
+        return (
+            [] if function(*of, ctypes.byref(count), held) else [ctypes.c_void_p(handle) for handle in held]
+        )
 
     def _engine(self, device: ctypes.c_void_p) -> Optional[ctypes.c_void_p]:
         """The engine group of all engines (ZES_ENGINE_GROUP_ALL), if the device has one."""
         for engine in self._all("zesDeviceEnumEngineGroups", device):
-            found = _EngineProperties(kind=_ENGINE_PROPERTIES)
-            if not self._call.zesEngineGetProperties(engine, ctypes.byref(found)) and found.type == _ALL:
+            properties = _EngineProperties(kind=_ENGINE_PROPERTIES)
+            if (
+                not self._call.zesEngineGetProperties(engine, ctypes.byref(properties))
+                and properties.type == _ALL
+            ):
                 return engine
         return None
 
@@ -73,8 +78,8 @@ class LevelZero:
     def describe(self) -> List[Dict[str, Any]]:
         """Memory in bytes of each GPU."""
         return [
-            {"name": "Intel GPU", "uuid": "", "memory": self._memory(one)[0], "clock": None, "mig": False}
-            for one in self._devices
+            {"name": "Intel GPU", "uuid": "", "memory": self._memory(device)[0], "clock": None, "mig": False}
+            for device in self._devices
         ]
 
     def rows(self) -> List[List[Any]]:

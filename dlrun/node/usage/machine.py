@@ -74,8 +74,8 @@ class Machine:
 
     def _elsewhere(self) -> Optional[int]:
         nodes = [name for name in procfs.names("/sys/devices/system/node") if name[4:].isdigit()]
-        found = [procfs.table("/sys/devices/system/node/{}/numastat".format(name)) for name in nodes]
-        return sum(one.get("other_node", 0) for one in found) if found else None
+        tables = [procfs.table("/sys/devices/system/node/{}/numastat".format(name)) for name in nodes]
+        return sum(table.get("other_node", 0) for table in tables) if tables else None
 
     def _disk(self) -> List[object]:
         read = written = 0
@@ -90,14 +90,14 @@ class Machine:
 
     def network(self) -> Dict[str, List[Optional[int]]]:
         """Interface or port -> bytes received, bytes sent, Mbit/s (None if unknown)."""
-        found: Dict[str, List[Optional[int]]] = {}
+        counters: Dict[str, List[Optional[int]]] = {}
         for line in procfs.text("/proc/net/dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
             words = rest.split()
             if len(words) > 8 and int(words[0]) + int(words[8]):
                 speed = procfs.number("/sys/class/net/{}/speed".format(name.strip()))
                 speed = speed if speed is not None and speed > 0 else None
-                found[name.strip()] = [int(words[0]), int(words[8]), speed]
+                counters[name.strip()] = [int(words[0]), int(words[8]), speed]
         for device in procfs.names("/sys/class/infiniband"):
             for port in procfs.names("/sys/class/infiniband/{}/ports".format(device)):
                 place = "/sys/class/infiniband/{}/ports/{}/".format(device, port)
@@ -109,10 +109,10 @@ class Machine:
                 # `100 Gb/sec (4X EDR)`.
                 rate = procfs.text(place + "rate").split()
                 speed = int(float(rate[0]) * 1000) if rate else None
-                found["{}:{}".format(device, port)] = [received * _WORD, sent * _WORD, speed]
+                counters["{}:{}".format(device, port)] = [received * _WORD, sent * _WORD, speed]
         for device in procfs.names(_CXI):
-            found.update(self._slingshot(device))
-        return found
+            counters.update(self._slingshot(device))
+        return counters
 
     def _slingshot(self, device: str) -> Dict[str, List[Optional[int]]]:
         """The same for a Cassini NIC, from its telemetry: libfabric's traffic is not in the Ethernet interface's counters."""
@@ -126,12 +126,12 @@ class Machine:
             self.missing.add("network: {}'s counters cannot be read".format(device))
             return {}
         speeds = [procfs.number(place + "net/{}/speed".format(name)) for name in procfs.names(place + "net")]
-        speed = max((one for one in speeds if one is not None and one > 0), default=None)
+        speed = max((speed for speed in speeds if speed is not None and speed > 0), default=None)
         return {device + ":1": [*counts, speed]}
 
     def file_systems(self) -> Dict[str, List[int]]:
         """Mount point (NFS) or file system (Lustre) -> bytes read, bytes written."""
-        found, mount = {}, ""
+        counters, mount = {}, ""
         for line in procfs.text("/proc/self/mountstats").splitlines():
             words = line.split()
             if line.startswith("device ") and " with fstype nfs" in line:
@@ -139,11 +139,11 @@ class Machine:
             elif line.startswith("device "):
                 mount = ""
             elif mount and words and words[0] == "bytes:" and len(words) > 6:
-                found[mount] = [int(words[5]), int(words[6])]
+                counters[mount] = [int(words[5]), int(words[6])]
         for base in ("/proc/fs/lustre/llite", "/sys/kernel/debug/lustre/llite"):
             for name in procfs.names(base):
-                found["lustre:" + name.partition("-")[0]] = _lustre("{}/{}/stats".format(base, name))
-        return {name: numbers for name, numbers in found.items() if any(numbers)}
+                counters["lustre:" + name.partition("-")[0]] = _lustre("{}/{}/stats".format(base, name))
+        return {name: numbers for name, numbers in counters.items() if any(numbers)}
 
 
 def _lustre(path: str) -> List[int]:

@@ -37,7 +37,7 @@ class Locality:
         now = time.monotonic()
         if now < self._next_sample:
             return
-        bound = [one for one in ranks if one.main and self._rank_nodes(one)]
+        bound = [rank for rank in ranks if rank.main and self._rank_nodes(rank)]
         if not bound:
             return
         rank = bound[self._turn % len(bound)]
@@ -51,8 +51,8 @@ class Locality:
         if content is None:
             self.missing.add("near: /proc/PID/numa_maps cannot be read")
         else:
-            found = near(content, self._rank_nodes(rank))
-            rank.near = rank.near if found is None else found
+            share = near(content, self._rank_nodes(rank))
+            rank.near = rank.near if share is None else share
 
     def _rank_nodes(self, rank: Rank) -> FrozenSet[int]:
         """The NUMA nodes of the rank's cores; empty if these are all NUMA nodes with cores."""
@@ -76,9 +76,9 @@ def near(content: bytes, own: FrozenSet[int]) -> Optional[float]:
 
 def _pages(words: List[bytes]) -> List[List[int]]:
     """Node and number of pages of the words `N0=12`."""
-    found = []
+    pages = []
     for word in words:
         name, _, count = word.partition(b"=")
         if name[:1] == b"N" and name[1:].isdigit() and count.isdigit():
-            found.append([int(name[1:]), int(count)])
-    return found
+            pages.append([int(name[1:]), int(count)])
+    return pages

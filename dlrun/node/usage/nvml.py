@@ -72,13 +72,13 @@ class Nvml:
 
     def describe(self) -> List[Dict[str, Any]]:
         """Name, UUID, memory in bytes, maximum clock in MHz, and MIG mode of each GPU."""
-        found = []
+        descriptions = []
         for device in self._devices:
             memory = _Memory()
             self._ask("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
             current, pending = ctypes.c_uint(0), ctypes.c_uint(0)
             self._ask("nvmlDeviceGetMigMode", device, ctypes.byref(current), ctypes.byref(pending))
-            found.append(
+            descriptions.append(
                 {
                     "name": self._text("nvmlDeviceGetName", device),
                     "uuid": self._text("nvmlDeviceGetUUID", device),
@@ -87,7 +87,7 @@ class Nvml:
                     "mig": bool(current.value),
                 }
             )
-        return found
+        return descriptions
 
     def rows(self) -> List[List[Any]]:
         """The values of `gpus.COLUMNS` for each GPU; None for unsupported ones (such as utilization with MIG)."""
@@ -115,12 +115,12 @@ class Nvml:
 
     def processes(self) -> List[List[int]]:
         """The ids of the compute processes of each GPU."""
-        found = []
+        pids = []
         for device in self._devices:
             count = ctypes.c_uint(64)
             held = (_Process * 64)()
             failed = self._ask(
                 "nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), ctypes.byref(held)
             )
-            found.append([] if failed else [one.pid for one in held[: count.value]])
-        return found
+            pids.append([] if failed else [process.pid for process in held[: count.value]])
+        return pids

@@ -41,12 +41,12 @@ def number(path: str) -> Optional[int]:
 
 def table(path: str) -> Dict[str, int]:
     """Name -> first number, from lines such as `VmRSS:  12 kB` or `usage_usec 12`."""
-    found = {}
+    values = {}
     for line in (read(path) or b"").decode("utf-8", "replace").splitlines():
         words = line.split()
         if len(words) > 1 and words[1].isdigit():
-            found[words[0].rstrip(":")] = int(words[1])
-    return found
+            values[words[0].rstrip(":")] = int(words[1])
+    return values
 
 
 def names(path: str) -> List[str]:

@@ -95,15 +95,15 @@ class Rank:
 
     def row(self, busy: Set[int]) -> List[object]:
         """The values of `COLUMNS`; `busy`: the node's hardware threads that were at least 90 % busy."""
-        resident = sum(one.resident for one in self.processes.values() if one.pid != self.shell)
+        resident = sum(process.resident for process in self.processes.values() if process.pid != self.shell)
         self.peak = max(self.peak, resident, self.counters.get("high", 0))
-        running = [one for one in self.processes.values() if one.pid != self.shell]
+        running = [process for process in self.processes.values() if process.pid != self.shell]
         counters = self.counters
         return [
             round(self.cpu, 2), round(self.main_cpu, 2), resident, self.peak,
-            len(running), sum(one.threads for one in running), self.full, self.blocked,
+            len(running), sum(process.threads for process in running), self.full, self.blocked,
             counters.get("preempted"), _seconds(counters.get("waited")), counters.get("moved"),
-            sum(one.faults for one in self.processes.values()),
+            sum(process.faults for process in self.processes.values()),
             counters.get("read"), counters.get("written"), counters.get("called"),
             len(self.cores & busy), self.near,
         ]  # fmt: skip
@@ -122,8 +122,10 @@ def _core(fields: List[bytes]) -> int:
 def _cores_of_threads(pid: int) -> Set[int]:
     """The cores on which the threads of a process ran last."""
     place = "/proc/{}/task/".format(pid)
-    found = [procfs.read("{}{}/stat".format(place, thread)) for thread in procfs.names(place)[:_MOST_THREADS]]
-    return {_core(_fields(content)) for content in found if content}
+    contents = [
+        procfs.read("{}{}/stat".format(place, thread)) for thread in procfs.names(place)[:_MOST_THREADS]
+    ]
+    return {_core(_fields(content)) for content in contents if content}
 
 
 def _seconds(nanoseconds: Optional[int]) -> Optional[float]:
@@ -208,7 +210,7 @@ class Ranks:
         """Find the program of a rank among its processes, and the `rank.sh` that started it."""
         if rank.main in rank.processes or (rank.main and rank.shell in rank.processes):
             return
-        for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
+        for process in sorted(rank.processes.values(), key=lambda process: int(process.start)):
             if process.parent in rank.processes or process.parent == self._own:
                 continue
             rank.main = process.pid
@@ -226,7 +228,7 @@ class Ranks:
             blocked, before_it = False, frozenset(rank.processes)
             # Parents first: a child that ends in between is then missing until the next sample; the reverse order would
             # count it twice.
-            for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
+            for process in sorted(rank.processes.values(), key=lambda process: int(process.start)):
                 pid, before, seen = process.pid, process.own + process.waiting, process.seen
                 if not process.read_stat():
                     self._forget(rank, process, before_it)
@@ -250,7 +252,7 @@ class Ranks:
             rank.lost += process.total
 
     def _update_cpu(self, rank: Rank) -> None:
-        rank.cpu = max(rank.cpu, rank.lost + sum(one.total for one in rank.processes.values()))
+        rank.cpu = max(rank.cpu, rank.lost + sum(process.total for process in rank.processes.values()))
         if rank.main in rank.processes:
             rank.main_cpu = max(rank.main_cpu, rank.processes[rank.main].own)
 
@@ -259,11 +261,11 @@ class Ranks:
         sums = {"read": 0, "written": 0, "called": 0}
         files = 0
         for pid in rank.processes:
-            found = procfs.table("/proc/{}/io".format(pid))
-            files += bool(found)
-            sums["read"] += found.get("read_bytes", 0)
-            sums["written"] += found.get("write_bytes", 0)
-            sums["called"] += found.get("rchar", 0) + found.get("wchar", 0)
+            counters = procfs.table("/proc/{}/io".format(pid))
+            files += bool(counters)
+            sums["read"] += counters.get("read_bytes", 0)
+            sums["written"] += counters.get("write_bytes", 0)
+            sums["called"] += counters.get("rchar", 0) + counters.get("wchar", 0)
         if files:
             self._raise_counters(rank, sums)
         elif rank.processes:
@@ -297,16 +299,16 @@ class Ranks:
         rank.missing.add("moved: this kernel has no /proc/PID/sched")
 
     @staticmethod
-    def _raise_counters(rank: Rank, found: Dict[str, int]) -> None:
-        for name, value in found.items():
+    def _raise_counters(rank: Rank, counters: Dict[str, int]) -> None:
+        for name, value in counters.items():
             rank.counters[name] = max(rank.counters.get(name, 0), value)
 
 
 def numbers(text: str) -> List[int]:
     """The numbers of a list such as `0-3,8`."""
-    found: List[int] = []
+    indices: List[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdigit():
-            found.extend(range(int(first), int(last or first) + 1))
-    return found
+            indices.extend(range(int(first), int(last or first) + 1))
+    return indices

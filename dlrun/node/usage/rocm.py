@@ -26,13 +26,13 @@ def parse(text: str) -> List[Card]:
     """The cards in their order; OSError for text without any. Warnings may be printed before the JSON."""
     start = text.find("{")
     try:
-        found = json.loads(text[start:]) if start >= 0 else {}
+        document = json.loads(text[start:]) if start >= 0 else {}
     except ValueError:
-        found = {}
-    names = [name for name in found if re.match(r"card\d+$", name) and isinstance(found[name], dict)]
+        document = {}
+    names = [name for name in document if re.match(r"card\d+$", name) and isinstance(document[name], dict)]
     if not names:
         raise OSError("rocm-smi printed no card")
-    return [found[name] for name in sorted(names, key=lambda name: int(name[4:]))]
+    return [document[name] for name in sorted(names, key=lambda name: int(name[4:]))]
 
 
 def describe_card(card: Card) -> Dict[str, Any]:

@@ -212,13 +212,13 @@ class Sampler:
 
     def _missing(self) -> List[str]:
         """The values that cannot be read on this node, and have not been reported yet."""
-        found = self._machine.missing | self._gpus.missing | self._locality.missing
+        missing = self._machine.missing | self._gpus.missing | self._locality.missing
         for rank in self._ranks.ranks.values():
-            found |= rank.missing
+            missing |= rank.missing
         if not self._cgroup.known:
-            found.add("memory and CPU time by the kernel's count: the job has no cgroup of its own")
-        new = sorted(found - self._reported)
-        self._reported |= found
+            missing.add("memory and CPU time by the kernel's count: the job has no cgroup of its own")
+        new = sorted(missing - self._reported)
+        self._reported |= missing
         return new
 
     def _ranks_on_gpus(self) -> List[List[str]]:
@@ -336,9 +336,9 @@ class Ending:
     def continued(self) -> bool:
         """Whether the process was continued since the last call."""
         self._read()
-        found = signal.SIGCONT in self._signals
+        was_continued = signal.SIGCONT in self._signals
         self._signals.discard(signal.SIGCONT)
-        return found
+        return was_continued
 
 
 def record(environment: Dict[str, str], parent: int, ending: Ending, log: str = "", saves: str = "") -> None:
