@@ -118,12 +118,12 @@ def _taken(options: PlacementOptions, ledger: Ledger) -> None:
 
 def _without_effect(because: str, ledger: Ledger) -> None:
     """Warn about keys that were set but have no effect because ranks are not bound by the plan."""
-    given = [name for name in PLANNED if ledger.given(f"placement.{name}")]
-    if given:
+    keys = [name for name in PLANNED if ledger.given(f"placement.{name}")]
+    if keys:
         ledger.problem(
             "DLR024",
-            f"{' and '.join(f'`placement.{name}`' for name in given)} ha{'ve' if len(given) > 1 else 's'} no effect: {because}",
-            f"placement.{given[0]}",
+            f"{' and '.join(f'`placement.{name}`' for name in keys)} ha{'ve' if len(keys) > 1 else 's'} no effect: {because}",
+            f"placement.{keys[0]}",
             help="use `bind: plan` on whole nodes of known topology, or remove it",
             warning=True,
         )
@@ -225,11 +225,11 @@ def _because(placement: Placement) -> str:
 
 
 def beside_ranks(
-    plan: RolePlan, shares: str, shape: Shape, given: Collection[str], ledger: Ledger
+    plan: RolePlan, shares: str, shape: Shape, already_set: Collection[str], ledger: Ledger
 ) -> RolePlan:
     """A role that runs beside bound ranks: on their communication cores, or, without these, on the cores of the ranks.
 
-    `shares` is the reason why it may share the cores of the ranks; `given` are variables that the user or the site sets.
+    `shares` is the reason why it may share the cores of the ranks; `already_set` are variables that the user or the site sets.
     """
     from dlrun.frameworks.common import comm_cores  # noqa: PLC0415 - for jobs with such roles alone
 
@@ -247,5 +247,5 @@ def beside_ranks(
         rule="comm-cores",
         because=of if plan.per_node == 1 else f"{of} / {plan.per_node} processes",
     )
-    variables = plan.variables if counted.name in given else (*plan.variables, counted)
+    variables = plan.variables if counted.name in already_set else (*plan.variables, counted)
     return replace(plan, cpus=cpus, variables=variables)

@@ -132,7 +132,7 @@ def build(inputs: PlanInputs) -> Plan:
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data,
                                directory=inputs.directory, peers=inputs.peers)  # fmt: skip
     commands = command_line.commands(known, points, ledger)
-    given = command_line.variables(known, points, ledger)
+    of_user = command_line.variables(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, stored, launcher=choice.launcher, ledger=ledger,
                         role=inputs.role)  # fmt: skip
@@ -142,10 +142,10 @@ def build(inputs: PlanInputs) -> Plan:
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding=binding, ledger=ledger,
         inside=launch_arguments(container, _workplace(inputs)),
-        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in checked.variables)})  # fmt: skip
+        already_set={*spec.environment.variables, *site.environment.variables, *(v.name for v in checked.variables)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger=ledger)
     pool_checks.apart(spec, site, whole, binding, role_plans, data=stored.data, choice=choice, ledger=ledger)
-    named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), given, ledger=ledger)  # fmt: skip
+    named_variables.check(spec, site, layout, roles.of_framework(choice, shape, commands[0]), of_user, ledger=ledger)  # fmt: skip
     environment.check_dropped(spec, role_plans, ledger)
     stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
@@ -166,7 +166,7 @@ def build(inputs: PlanInputs) -> Plan:
         binding=binding,
         rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
         environment=environment.set_up(spec, site, container, stored.staged),
-        variables=environment.variables(spec, site, shared, given, ledger),
+        variables=environment.variables(spec, site, shared, of_user, ledger),
         secrets=environment.secrets(spec),
         data=stored.data, stage_directory=stored.directory, results=stored.results, stage_launch=stored.launch,
         stage_keep=stored.keep, stage_scope=stored.scope, stage_quota=stored.quota, stage_lines=stored.lines,
@@ -280,10 +280,10 @@ def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tupl
     because = count.because if count else ""
     if count and count.origin is not None:
         because = f"set by the {count.origin.layer}, {count.origin}"
-    found = [environment.threading(threads, because), environment.UNBUFFERED]
+    variables = [environment.threading(threads, because), environment.UNBUFFERED]
     if binding.gpu_variable is not None and binding.placement is not None:
-        found += bindings.device_order(binding.placement)
-    return tuple(found)
+        variables += bindings.device_order(binding.placement)
+    return tuple(variables)
 
 
 def _directives(
@@ -315,8 +315,8 @@ _FIELDS = {
 
 def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
     """Field of the request -> where it was written."""
-    found = {f.name: ledger.origin(_FIELDS.get(f.name, f"resources.{f.name}")) for f in fields(request)}
-    return {name: origin for name, origin in found.items() if origin is not None}
+    origins = {f.name: ledger.origin(_FIELDS.get(f.name, f"resources.{f.name}")) for f in fields(request)}
+    return {name: origin for name, origin in origins.items() if origin is not None}
 
 
 def stop(ledger: Ledger, inputs: PlanInputs) -> None:

@@ -133,7 +133,7 @@ def _node_hours(owner: Limits, name: str, layout: Layout) -> Iterator[Violation]
 
 def qos_of(site: Site, wanted: str | None, partition: Partition | None) -> str | None:
     """The QOS of a job: the spec's, else its partition's, else the site's default."""
-    default = next((name for name, one in site.qos.items() if one.default), None)
+    default = next((name for name, qos in site.qos.items() if qos.default), None)
     return wanted or (partition.qos if partition is not None else None) or default
 
 
@@ -142,10 +142,10 @@ def accepting(site: Site, layout: Layout, wanted_qos: str | None) -> list[str]:
     # Own partition aside, every one whose limits, and those of the QOS there, the job satisfies.
     fitting = [
         name
-        for name, one in site.partitions.items()
+        for name, partition in site.partitions.items()
         if name != layout.partition_name
-        and not any(violations(one, "", layout))
-        and not _exceeds_qos(site, one, layout, wanted_qos)
+        and not any(violations(partition, "", layout))
+        and not _exceeds_qos(site, partition, layout, wanted_qos)
     ]
     same = [
         name
@@ -200,10 +200,10 @@ def too_many_runs(owner: Limits, name: str, points: int) -> str | None:
 
 def owners(site: Site, layout: Layout, wanted_qos: str | None) -> Mapping[str, Limits]:
     """Name in messages -> partition or QOS of the job."""
-    found: dict[str, Limits] = {}
+    limits: dict[str, Limits] = {}
     if layout.partition is not None:
-        found[f"partition `{layout.partition_name}`"] = layout.partition
+        limits[f"partition `{layout.partition_name}`"] = layout.partition
     named = qos_of(site, wanted_qos, layout.partition)
     if named is not None and named in site.qos:
-        found[f"QOS `{named}`"] = site.qos[named]
-    return found
+        limits[f"QOS `{named}`"] = site.qos[named]
+    return limits

@@ -68,16 +68,16 @@ def contain(
     led = {variable.name: Text.of(Shell(f"${variable.name}")) for variable in _of_snapshot(spec, directory)}
     job = Shell("${DLRUN_JOB_DIR%/roles/*}" if role is not None else "$DLRUN_JOB_DIR")
     mounts = [Text.of(job), led.get(_SUBMITTED, Text.of(directory))]
-    in_place = [one for one in data if one.strategy == "in_place"]
-    mounts += [one.path for one in in_place]
-    for one in data:
-        if one.strategy == "image":
-            ledger.decide(f"data.{one.name}.mount", "squashfuse, else Apptainer", "staging", _OF_IMAGES)
-    if local is not None and any(one.strategy != "in_place" for one in data):
+    in_place = [data_set for data_set in data if data_set.strategy == "in_place"]
+    mounts += [data_set.path for data_set in in_place]
+    for data_set in data:
+        if data_set.strategy == "image":
+            ledger.decide(f"data.{data_set.name}.mount", "squashfuse, else Apptainer", "staging", _OF_IMAGES)
+    if local is not None and any(data_set.strategy != "in_place" for data_set in data):
         mounts.append(expanding(local.path))
     _check_mount(directory, "directory", ledger)
-    for one in in_place:
-        _check_mount(str(one.path), f"data.{one.name}", ledger)
+    for data_set in in_place:
+        _check_mount(str(data_set.path), f"data.{data_set.name}", ledger)
     gpus = layout.topology.gpus if layout.topology and layout.gpus_per_node else ()
     return ContainerPlan(
         runtime=wanted.runtime,

@@ -39,15 +39,15 @@ class Ledger:
             # An item of a mapping or list may have no place of its own, so its mapping is tried next.
             parts = key.split(".")
             for length in range(len(parts), 0, -1):
-                found = self.origins.get(".".join(parts[:length]))
-                if found is not None and found.layer is not Layer.BUILT_IN and _written(found):
-                    return found
+                origin = self.origins.get(".".join(parts[:length]))
+                if origin is not None and origin.layer is not Layer.BUILT_IN and _written(origin):
+                    return origin
         return None
 
     def given(self, key: str) -> bool:
         """True if this key was set, in contrast to dlrun's default."""
-        found = self.origins.get(key)
-        return found is not None and found.layer is not Layer.BUILT_IN
+        origin = self.origins.get(key)
+        return origin is not None and origin.layer is not Layer.BUILT_IN
 
     def decide(self, key: str, value: T, rule: str, because: str, *, origin: Origin | None = None) -> T:
         """Record a decision and return its value."""

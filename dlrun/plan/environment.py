@@ -63,9 +63,9 @@ def check_dropped(spec: Spec, roles: Sequence[RolePlan], ledger: Ledger) -> None
 
 
 def variables(
-    spec: Spec, site: Site, values: Sequence[Variable], given: Mapping[str, Text], ledger: Ledger
+    spec: Spec, site: Site, values: Sequence[Variable], of_user: Mapping[str, Text], ledger: Ledger
 ) -> tuple[Variable, ...]:
-    """All variables of the job: dlrun's, the site's, the user's (`given`), later ones overriding earlier ones.
+    """All variables of the job: dlrun's, the site's, the user's (`of_user`), later ones overriding earlier ones.
 
     An override is recorded in the reason of the variable.
     """
@@ -75,7 +75,7 @@ def variables(
         _override(
             chosen, name, value=Text.of(value), rule="site-variable", whose=f"site {site.name}", origin=None
         )
-    for name, text in given.items():
+    for name, text in of_user.items():
         origin = ledger.origin(f"environment.variables.{name}")
         _override(chosen, name, value=text, rule="user-variable", whose="the spec", origin=origin)
     for name in spec.environment.drop:
@@ -183,26 +183,26 @@ def data_paths(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     """
     return tuple(
         Variable(
-            name=one.variable,
+            name=data_set.variable,
             # `{{ data.NAME }}` of a set of a hub is this variable: its directory is known only when it is fetched.
-            value=one.path if one.hub is None else Text.of(one.source),
+            value=data_set.path if data_set.hub is None else Text.of(data_set.source),
             rule=DATA_PATH,
-            because=f"data set `{one.name}`: {one.because}",
+            because=f"data set `{data_set.name}`: {data_set.because}",
         )
-        for one in data
-        if one.strategy == "in_place"
+        for data_set in data
+        if data_set.strategy == "in_place"
     )
 
 
 def of_hub(data: Sequence[DataPlan], spec: Spec, site: Site) -> tuple[Variable, ...]:
     """The variables of the hub's library where a job has a model or data set of the hub."""
-    given = {*spec.environment.variables, *site.environment.variables}
-    return (*_hub_offline(data), *_hub_cache(data, given))
+    already_set = {*spec.environment.variables, *site.environment.variables}
+    return (*_hub_offline(data), *_hub_cache(data, already_set))
 
 
 def _hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     """`HF_HUB_OFFLINE` where a job has a model or data set of the hub."""
-    names = ", ".join(f"`{one.name}`" for one in data if one.hub is not None)
+    names = ", ".join(f"`{data_set.name}`" for data_set in data if data_set.hub is not None)
     because = (
         f"what {names} names was fetched at the submission: without this each rank asks the hub for a newer version, which is "
         "refused above a limit (429), and fails on nodes without a network; "
@@ -214,9 +214,9 @@ def _hub_offline(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
     ),) if names else ()  # fmt: skip
 
 
-def _hub_cache(data: Sequence[DataPlan], given: Collection[str]) -> tuple[Variable, ...]:
-    """`HF_HUB_CACHE` where a job has a model or data set of the hub; given: names that spec or site set."""
-    names = ", ".join(f"`{one.name}`" for one in data if in_hub_cache(one))
+def _hub_cache(data: Sequence[DataPlan], already_set: Collection[str]) -> tuple[Variable, ...]:
+    """`HF_HUB_CACHE` where a job has a model or data set of the hub; `already_set`: names that spec or site set."""
+    names = ", ".join(f"`{data_set.name}`" for data_set in data if in_hub_cache(data_set))
     because = (
         f"a program that names a repository as on the hub finds in it what {names} names, and by links what your own cache has; "
         "`main` is the commit of the data set"
@@ -224,7 +224,7 @@ def _hub_cache(data: Sequence[DataPlan], given: Collection[str]) -> tuple[Variab
     return (Variable(
         name="HF_HUB_CACHE", value=Text.of(Shell("$DLRUN_RUN_DIR"), "/hub"), rule=HUB_CACHE, because=because,
         source="huggingface_hub, Environment variables",
-    ),) if names and "HF_HUB_OFFLINE" not in given else ()  # fmt: skip
+    ),) if names and "HF_HUB_OFFLINE" not in already_set else ()  # fmt: skip
 
 
 HUB_CACHE = "hub-cache"

@@ -39,16 +39,16 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
         }
         # Later values take precedence: what the node type says, the site's settings, those for several nodes.
         # Selected twice, with and without the user's `drop`, to find what is lost with a dropped name.
-        found = rules.select(job, wanted, (*fabric.drop, *drop), user)
+        selected = rules.select(job, wanted, (*fabric.drop, *drop), user)
         whole = rules.select(job, wanted, fabric.drop, user)
-        _dropped(whole, found, spec, ledger)
-        for name, why in found.withheld.items():
+        _dropped(whole, selected, spec, ledger)
+        for name, why in selected.withheld.items():
             because = f"site {site.name} sets it, but {why}"
             ledger.decide(f"fabric.settings.{name}", "left out", "fabric-condition", because)
-        for unit, flag in found.lacking.items():
+        for unit, flag in selected.lacking.items():
             _needs_option(unit, flag, spec, site, ledger)
         # Variables that the user drops by name are kept here: the environment removes them and reports their values.
-        choices = (*found.choices, *(choice for choice in whole.choices if choice.name in drop))
+        choices = (*selected.choices, *(choice for choice in whole.choices if choice.name in drop))
         of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
     _faults(of_site, f"site `{site.name}`", job, ledger)
     _without_interface(job, layout, {*user, *of_site, *(choice.name for choice in choices)}, ledger)
@@ -82,14 +82,16 @@ _OVER_SOCKETS = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
 """Library -> variable for the IP interface of its sockets."""
 
 
-def _without_interface(job: JobTraits, layout: Layout, given: Collection[str], ledger: Ledger) -> None:
+def _without_interface(job: JobTraits, layout: Layout, already_set: Collection[str], ledger: Ledger) -> None:
     """Warn where data goes through sockets and nothing names their interface: on Ethernet, and Gloo's without GPUs on any
     fabric, which it uses by IP alone."""
     if layout.nodes == 1 or job.interfaces or job.fabric is None:
         return
     using = {*_OVER_SOCKETS} if job.fabric == "ethernet" else {*(() if job.gpus else ("gloo",))}
     missing = {
-        lib: name for lib, name in _OVER_SOCKETS.items() if lib in using & job.libraries and name not in given
+        lib: name
+        for lib, name in _OVER_SOCKETS.items()
+        if lib in using & job.libraries and name not in already_set
     }
     if missing:
         names = " and ".join(f"`{name}`" for name in missing.values())

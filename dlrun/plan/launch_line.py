@@ -49,15 +49,15 @@ def _own(launcher: Launcher, step: Step, site: LauncherSite) -> list[str]:
 
 def _options(words: Sequence[str]) -> list[tuple[str, ...]]:
     """The words grouped by option, each with its values."""
-    found: list[tuple[str, ...]] = []
+    options: list[tuple[str, ...]] = []
     rest = list(words)
     while rest:
         # The number of values of an option is unknown here, so all following words without a dash are its values.
         values = takewhile(lambda word: not word.startswith("-"), rest[1:])
         option = (rest[0], *values) if rest[0].startswith("-") else (rest[0],)
-        found.append(option)
+        options.append(option)
         rest = rest[len(option) :]
-    return found
+    return options
 
 
 def _name(option: tuple[str, ...]) -> str:

@@ -43,9 +43,11 @@ def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> set[str]:
     limited: set[str] = set()
     for name, owner in capacity.owners(site, layout, qos).items():
         elsewhere = other if name.startswith("partition") or fitting else "use another QOS"
-        for one in capacity.violations(owner, name, layout):
-            limited.add(one.key)
-            ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or {elsewhere}")
+        for violation in capacity.violations(owner, name, layout):
+            limited.add(violation.key)
+            ledger.problem(
+                violation.code, violation.message, violation.key, help=f"{violation.way_out}, or {elsewhere}"
+            )
     count = layout.node_type.count if layout.node_type else None
     if count is not None and layout.nodes > count and "resources.nodes" not in limited:
         ledger.problem(
@@ -184,7 +186,7 @@ def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger)
     partition = layout.partition if layout else None
     qos = wanted.qos or (partition.qos if partition else None)
     constraint = wanted.constraint or (partition.constraint if partition else None)
-    given = {
+    requested = {
         "account": wanted.account,
         "partition": layout.partition_name if layout else wanted.partition,
         "qos": qos,
@@ -202,7 +204,7 @@ def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger)
     spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
     of_partition = () if layout else ("partition", "qos", "constraint", "walltime")
     for option in rules.required:
-        if given[option] is None and option not in of_partition:
+        if requested[option] is None and option not in of_partition:
             key = spelled.get(option, option)
             why = (
                 rules.account.help
@@ -213,7 +215,7 @@ def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger)
                 "DLR020", f"site `{site.name}` requires `{key}`, which the spec does not set", "resources:",
                 help=f"add `{key}:` under `resources:`; {why}",
             )  # fmt: skip
-    if "array" in rules.forbidden and given["array"]:
+    if "array" in rules.forbidden and requested["array"]:
         ledger.problem(
             "DLR021", f"site `{site.name}` does not allow job arrays, which `sweep` needs", "sweep",
             help="submit the points one by one with `--set`",
@@ -224,7 +226,7 @@ def check_options(spec: Spec, site: Site, layout: Layout | None, ledger: Ledger)
             # A spec for several sites: this one allocates the same number with the node.
             continue
         # Only if the user set it: some of these are also filled with defaults of the partition.
-        if given[option] is not None and ledger.given(f"resources.{key}"):
+        if requested[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
                 help=f"remove it: {rules.account.help if option == 'account' and rules.account.help else 'the site sets it'}",

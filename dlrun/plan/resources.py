@@ -74,7 +74,7 @@ def is_any(wanted: Resources, site: Site) -> bool:
 
 def partition_names(wanted: Resources) -> tuple[str, ...]:
     """The partitions in the spec: one, several (`a,b`), or none."""
-    return tuple(name for one in (wanted.partition or "").split(",") if (name := one.strip()))
+    return tuple(name for part in (wanted.partition or "").split(",") if (name := part.strip()))
 
 
 def partition_of(wanted: Resources, site: Site) -> str | None:
@@ -98,7 +98,7 @@ def partition_with(node_type: str, wanted: Resources, site: Site) -> str | None:
 
     wanted: the resources of the job. None: the site's default. Raises Invalid if several have them.
     """
-    having = [name for name, one in site.partitions.items() if one.node_type == node_type]
+    having = [name for name, partition in site.partitions.items() if partition.node_type == node_type]
     if not having or partition_of(wanted, site) in having:
         return wanted.partition
     default = partition_of(replace(wanted, partition=None), site)

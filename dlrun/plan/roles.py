@@ -197,10 +197,10 @@ def _check_process_manager(spec: Spec, site: Site, layout: Layout, choice: BackE
             continue
         if option is None and need.options and not need.variable:
             continue  # the default of this Slurm may be the right one
-        given = f" with `mpi: {option}`" if option else ""
+        with_option = f" with `mpi: {option}`" if option else ""
         ledger.problem(
             "DLR139",
-            f"`{need.launcher}`{given} starts the ranks of {process_managers.NAMES[mpi]}, which may not find one another: "
+            f"`{need.launcher}`{with_option} starts the ranks of {process_managers.NAMES[mpi]}, which may not find one another: "
             "each may run alone, as rank 0 of 1",
             "launcher",
             "framework",
@@ -237,14 +237,14 @@ def _check_agent_over_ssh(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger)
         "checkpoint": ("signals do not reach those on other nodes", spec.checkpoint),
         f"secrets.{from_here}": ("the variable would be visible on the command line of ssh", from_here),
     }
-    for key, (why, given) in lost.items():
-        if given is not None:
+    for key, (why, setting) in lost.items():
+        if setting is not None:
             ledger.problem(
                 "DLR094",
                 f"the agent of `{spec.framework}` starts ranks by ssh: {why}",
                 key,
                 help="remove `agent`: dlrun starts the ranks itself"
-                + (", or read the secret from a file" if given is from_here else ""),
+                + (", or read the secret from a file" if setting is from_here else ""),
             )
 
 
@@ -262,14 +262,14 @@ def plan_roles(
     binding: Binding,
     ledger: Ledger,
     inside: tuple[Text, ...] = (),
-    given: Collection[str] = (),
+    already_set: Collection[str] = (),
 ) -> tuple[RolePlan, ...]:
     """All roles with their launch lines; services first, in the framework's order. `inside` are arguments for the container.
 
-    Variables in `given`, set by user or site, are not set by dlrun.
+    Variables in `already_set`, set by user or site, are not set by dlrun.
     """
     roles = [
-        replace(role, variables=tuple(s for s in role.variables if s.name not in given))
+        replace(role, variables=tuple(s for s in role.variables if s.name not in already_set))
         for role in of_framework(choice, shape, command)
     ]
     several = len(roles) > 1
@@ -289,7 +289,7 @@ def plan_roles(
         for role in ordered
     )
     return tuple(
-        beside_ranks(plan, role.shares, shape, given, ledger) if role.shares else plan
+        beside_ranks(plan, role.shares, shape, already_set, ledger) if role.shares else plan
         for role, plan in zip(ordered, plans, strict=True)
     )
 

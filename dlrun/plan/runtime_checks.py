@@ -57,8 +57,8 @@ def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Fabr
         ledger.decide("fabric_check", "off", "one-node", "a job on one node does not use the fabric")
         return None
     ledger.take("fabric_check", spec.fabric_check)
-    found = expected(site, spec.fabric_check)
-    if found is None:
+    check = expected(site, spec.fabric_check)
+    if check is None:
         ledger.problem(
             "DLR090",
             f"`fabric_check` is not possible: the transports of the fabric of site `{site.name}` are unknown",
@@ -66,7 +66,7 @@ def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Fabr
             help="set `fabric.name` or `fabric.expect` in the site profile",
             warning=True,
         )
-    return found
+    return check
 
 
 def expected(site: Site, action: Watch) -> FabricCheck | None:
@@ -84,22 +84,22 @@ def verbose_variables(
     """Variables that make the libraries of the job log their transport; a user's own are kept, with a warning."""
     if check is None:
         return ()
-    given = {**site.environment.variables, **spec.environment.variables}
+    configured = {**site.environment.variables, **spec.environment.variables}
     variables = []
     # MPI programs may run over several MPIs, and dlrun does not know which: all of them are asked to log.
     named = job_of(spec, site, layout, launcher).libraries
     behind = {library for name in named for library in _BELOW.get(name, ())}
     for library in sorted((named | behind) & VERBOSE.keys()):
         for name, value in VERBOSE[library]:
-            if name not in given:
+            if name not in configured:
                 because = "makes the library log its transport, which `fabric_check` compares"
                 variables.append(
                     Variable(name=name, value=Text.of(value), rule="fabric-check", because=because)
                 )
-            elif name == "NCCL_DEBUG" and given[name].upper() not in ("INFO", "TRACE"):
+            elif name == "NCCL_DEBUG" and configured[name].upper() not in ("INFO", "TRACE"):
                 ledger.problem(
                     "DLR090",
-                    f"with `{name}={given[name]}` NCCL does not log the transport that `fabric_check` needs",
+                    f"with `{name}={configured[name]}` NCCL does not log the transport that `fabric_check` needs",
                     f"environment.variables.{name}",
                     "fabric_check",
                     help="remove the variable, or set it to INFO",
@@ -129,10 +129,10 @@ def node_checks(
             help="remove `spare_nodes`, or use another `launcher:`",
         )
     local, fabric, by_name = site.storage.node_local, site.fabric, site.rendezvous.address == "hostname"
-    one = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, beside=True)
+    step = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, beside=True)
     return NodeChecks(
         spare=layout.spare_nodes,
-        launch=started(launcher, one, settings_of(launcher, site)),
+        launch=started(launcher, step, settings_of(launcher, site)),
         commands=site.node_checks,
         memory=int(layout.memory) if isinstance(layout.memory, Bytes) else None,
         directory=local.path if local is not None else "/tmp",  # noqa: S108 - only its free space is checked
@@ -161,10 +161,10 @@ def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:
     ledger.take("hang", spec.hang)
     because = "on SIGABRT, a hanging rank writes its Python stacks to its log"
     source = "Python documentation, faulthandler"
-    one = Variable(
+    variable = Variable(
         name="PYTHONFAULTHANDLER", value=Text.of("1"), rule="hang-watch", because=because, source=source
     )
-    return (one,)
+    return (variable,)
 
 
 def granted(request: Request) -> Request:

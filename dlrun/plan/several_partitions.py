@@ -30,8 +30,13 @@ def choose(wanted: Resources, site: Site, layout: Layout, ledger: Ledger) -> Lay
     if not backends.scheduler(site.scheduler.type).SEVERAL_QUEUES:
         return _in_order((first, *rest), wanted, site, layout, ledger)
     for name in (name for name in rest if _is_alike(name, first, site, ledger)):
-        for one in capacity.violations(site.partitions[name], f"partition `{name}`", layout.granted):
-            ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or leave out this partition")
+        for violation in capacity.violations(site.partitions[name], f"partition `{name}`", layout.granted):
+            ledger.problem(
+                violation.code,
+                violation.message,
+                violation.key,
+                help=f"{violation.way_out}, or leave out this partition",
+            )
     return replace(layout, others=tuple(dict.fromkeys(rest)))
 
 
@@ -89,8 +94,8 @@ def _any(wanted: Resources, site: Site, layout: Layout, ledger: Ledger) -> Layou
     )
 
 
-def _difference(one: Partition, other: Partition) -> str | None:
+def _difference(partition: Partition, other: Partition) -> str | None:
     """The first key in which two partitions differ so that one plan is not right for both."""
-    if one is not other and "-" in (one.queue, other.queue):
+    if partition is not other and "-" in (partition.queue, other.queue):
         return "queue"
-    return next((key for key in _SAME if getattr(one, key) != getattr(other, key)), None)
+    return next((key for key in _SAME if getattr(partition, key) != getattr(other, key)), None)

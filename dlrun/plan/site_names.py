@@ -84,7 +84,7 @@ def _qos(wanted: Resources, site: Site, ledger: Ledger) -> None:
     """A name like a known one is misspelled; centres have more QOS than a profile lists, so another one is a warning."""
     if wanted.qos is None:
         return
-    of_partitions = {one.qos for one in site.partitions.values() if one.qos}
+    of_partitions = {partition.qos for partition in site.partitions.values() if partition.qos}
     known = [*site.qos, *sorted(of_partitions - set(site.qos))]
     if wanted.qos in known or not known:
         return
@@ -108,8 +108,9 @@ def _constraint(wanted: Resources, site: Site, ledger: Ledger) -> None:
     if wanted.constraint is None:
         return
     texts = [
-        *(one.constraint for one in site.partitions.values()), *(one.constraint for one in site.node_types.values())
-    ]  # fmt: skip
+        *(partition.constraint for partition in site.partitions.values()),
+        *(node_type.constraint for node_type in site.node_types.values()),
+    ]
     known = {name for text in texts if text for name in _FEATURE.findall(text)}
     for name in _FEATURE.findall(wanted.constraint):
         if name not in known and (close := nearest(name, known, cutoff=_LIKE)):
@@ -141,15 +142,16 @@ def _gpu_types(site: Site) -> Iterator[str]:
     if site.scheduler.gpu_type:
         yield site.scheduler.gpu_type
     overrides = [
-        *(one.overrides for one in site.partitions.values()), *(one.overrides for one in site.node_types.values())
-    ]  # fmt: skip
-    for one in overrides:
-        scheduler = one.get("scheduler")
+        *(partition.overrides for partition in site.partitions.values()),
+        *(node_type.overrides for node_type in site.node_types.values()),
+    ]
+    for override in overrides:
+        scheduler = override.get("scheduler")
         if isinstance(scheduler, Mapping) and isinstance(scheduler.get("gpu_type"), str):
             yield scheduler["gpu_type"]
 
 
-def not_allowed(one: Limits, wanted: Resources) -> bool:
+def not_allowed(limits: Limits, wanted: Resources) -> bool:
     """Whether a partition or QOS is for other accounts only."""
-    pattern = one.accounts
+    pattern = limits.accounts
     return pattern is not None and wanted.account is not None and not re.fullmatch(pattern, wanted.account)

@@ -114,16 +114,16 @@ def _gpus(
     comm: frozenset[int],
     request: PlacementRequest,
 ) -> list[str]:
-    found = []
+    warnings = []
     left = tuple(core for core in usable if core.pus[0] not in comm)
     owned = [i for slot in slots for i in slot.gpus]
     if len(owned) > len(set(owned)) and not request.shares_gpus:
-        found.append(
+        warnings.append(
             f"{len(slots)} ranks share {len(set(owned))} GPUs; with {len(set(owned))} ranks each has its own"
         )
     counts = sorted({len(slot.gpus) for slot in slots})
     if len(counts) > 1 and counts[0] > 0:
-        found.append(
+        warnings.append(
             f"ranks have {counts[0]} to {counts[-1]} GPUs, because {len(owned)} cannot be divided by {len(slots)}"
         )
     lost: dict[int, int] = {}
@@ -135,24 +135,24 @@ def _gpus(
             if not local:
                 lost[gpu.index] = rank
             elif not near(topology, usable, gpu):
-                found.append(
+                warnings.append(
                     f"no usable core is next to GPU {gpu.index}: rank {rank} has the nearest usable ones"
                 )
             elif not near(topology, left, gpu):
-                found.append(
+                warnings.append(
                     f"no usable core is next to GPU {gpu.index} except communication cores: rank {rank} computes on others"
                 )
             elif not packages.intersection(core.package for core in local):
-                found.append(f"GPU {gpu.index} of rank {rank} is on the other package")
+                warnings.append(f"GPU {gpu.index} of rank {rank} is on the other package")
     if len(lost) == 1:
         (index, rank), *_ = lost.items()
-        found.append(f"the location of GPU {index} is unknown; rank {rank} may be far from it")
+        warnings.append(f"the location of GPU {index} is unknown; rank {rank} may be far from it")
     elif lost:
         ranks = format_list(sorted(set(lost.values())))
-        found.append(
+        warnings.append(
             f"the locations of GPUs {format_list(sorted(lost))} are unknown; ranks {ranks} may be far from theirs"
         )
-    return found
+    return warnings
 
 
 def _nics(topology: Topology, slots: Sequence[Slot], nics: Sequence[Nic | None]) -> list[str]:

@@ -18,13 +18,13 @@ class Method:
 
     def middle(self, load: str) -> float | None:
         """The median of the runs, None if there are none."""
-        found = self.runs.get(load)
-        return median(found) if found else None
+        results = self.runs.get(load)
+        return median(results) if results else None
 
     def spread(self, load: str) -> float:
         """Range of the runs, relative to the median."""
-        found = self.runs[load]
-        return (max(found) - min(found)) / median(found)
+        results = self.runs[load]
+        return (max(results) - min(results)) / median(results)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,15 +45,15 @@ class Score:
 def candidates(topology: Topology, base: PlacementRequest, *, vary_ranks: bool) -> tuple[Candidate, ...]:
     """The request itself, then variants that can be placed: number and policy of communication cores, SMT, and (with
     `vary_ranks`) one rank per package, NUMA node or cache."""
-    found = [Candidate(label="as computed", request=base)]
+    distinct = [Candidate(label="as computed", request=base)]
     for label, request in _variants(topology, base, vary_ranks=vary_ranks):
-        if len(found) < MOST and all(request != other.request for other in found):
+        if len(distinct) < MOST and all(request != other.request for other in distinct):
             try:
                 place(topology, request)
             except Invalid:
                 continue
-            found.append(Candidate(label=label, request=request))
-    return tuple(found)
+            distinct.append(Candidate(label=label, request=request))
+    return tuple(distinct)
 
 
 def _variants(

@@ -74,7 +74,7 @@ class WrongGpus(NamedTuple):
 def wrong_gpus(
     per_rank: int,
     per_node: int,
-    given: str | None,
+    assigned: str | None,
     seen: Mapping[str, str],
     devices: Sequence[int] | None,
     *,
@@ -82,14 +82,14 @@ def wrong_gpus(
 ) -> WrongGpus | None:
     """How a rank's GPUs differ from the plan; None if they do not.
 
-    `given`: `VARIABLE=INDEXES` as set by the rank's script from the granted GPUs; `seen`: the visibility variables of the
+    `assigned`: `VARIABLE=INDEXES` as set by the rank's script from the granted GPUs; `seen`: the visibility variables of the
     process; `devices`: (openable, existing) NVIDIA devices (None: the node has none); `cards`: Level Zero counts cards, of
     several tiles, where its variable names no tile.
     """
     if not per_rank:
         return None
-    if given is not None:
-        name, _, value = given.partition("=")
+    if assigned is not None:
+        name, _, value = assigned.partition("=")
         if seen.get(name) != value:
             actual = f"is {seen[name]}" if name in seen else "is not set"
             return WrongGpus(f"{name} {actual}, not {value}", True)

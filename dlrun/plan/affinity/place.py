@@ -40,17 +40,17 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     # afterwards, they would leave ranks with different numbers of cores.
     taken = {core.pus[0] for pool in pools.values() for core in pool}
     free = tuple(core for core in usable.cores if core.pus[0] not in taken)
-    found = find_slots(topology, free, request)
-    if found.size == 0:
+    division = find_slots(topology, free, request)
+    if division.size == 0:
         if not request.oversubscribe:
             raise _too_many(usable, len(taken), request)
         return _oversubscribed(topology, usable, request)
-    steps.append(AppliedRule(rule="slots", because=found.because))
-    nics = choose_nics(topology, found.slots)
-    uses = _assign(topology, usable.cores, found=found, pools=pools, nics=nics, request=request)
-    slots = [Slot(cores=one.compute, gpus=slot.gpus) for slot, one in zip(found.slots, uses, strict=True)]
+    steps.append(AppliedRule(rule="slots", because=division.because))
+    nics = choose_nics(topology, division.slots)
+    uses = _assign(topology, usable.cores, division=division, pools=pools, nics=nics, request=request)
+    slots = [Slot(cores=use.compute, gpus=slot.gpus) for slot, use in zip(division.slots, uses, strict=True)]
     used = len(uses[0].compute) + request.comm_cores + request.loader_cores
-    comm = frozenset(pu for one in uses for pu in _first(one.comm))
+    comm = frozenset(pu for use in uses for pu in _first(use.comm))
     warnings = warn(
         topology,
         usable.cores,
@@ -59,7 +59,7 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
         size=used,
         request=request,
         balance_gains=lambda: (
-            find_slots(topology, free, replace(request, locality="balance")).size > found.size
+            find_slots(topology, free, replace(request, locality="balance")).size > division.size
         ),
         comm=comm,
     )
@@ -70,8 +70,8 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     steps += _explain(uses, nics, request)
     threads = _threads(uses, request)
     ranks = tuple(
-        _rank(topology, i, slot=slot, uses=one, nic=nic, threads=threads, request=request)
-        for i, (slot, one, nic) in enumerate(zip(slots, uses, nics, strict=True))
+        _rank(topology, i, slot=slot, uses=use, nic=nic, threads=threads, request=request)
+        for i, (slot, use, nic) in enumerate(zip(slots, uses, nics, strict=True))
     )
     return Placement(
         node=_summary(topology, usable), ranks=ranks, warnings=tuple(warnings), steps=tuple(steps)
@@ -130,20 +130,20 @@ def _pools(usable: Usable, request: PlacementRequest) -> Pools:
 def _assign(
     topology: Topology,
     cores: tuple[Core, ...],
-    found: Slots,
+    division: Slots,
     pools: Pools,
     nics: Sequence[Nic | None],
     request: PlacementRequest,
 ) -> list[CoreUses]:
     comm, loader = request.comm_cores, request.loader_cores
-    slices = [slot.cores for slot in found.slots]
-    if found.size - loader - (0 if pools else comm) < 1:
-        each = f"each rank has {found.size} core{'s' * (found.size > 1)}"
-        raise _no_compute(each, found.size, request)
+    slices = [slot.cores for slot in division.slots]
+    if division.size - loader - (0 if pools else comm) < 1:
+        each = f"each rank has {division.size} core{'s' * (division.size > 1)}"
+        raise _no_compute(each, division.size, request)
     if pools:
-        return uses_beside_taken(slices, found.size, distribute(pools, slices, comm), loader)
+        return uses_beside_taken(slices, division.size, distribute(pools, slices, comm), loader)
     close = [{core.pus[0] for core in near(topology, cores, nic)} if nic else set() for nic in nics]
-    return uses_of_slices(slices, found.size, comm, loader, close)
+    return uses_of_slices(slices, division.size, comm, loader, close)
 
 
 def _threads(uses: Sequence[CoreUses], request: PlacementRequest) -> int:
@@ -151,7 +151,7 @@ def _threads(uses: Sequence[CoreUses], request: PlacementRequest) -> int:
     if request.smt == "one":
         return len(uses[0].compute)
     # The same number for all ranks, as the synchronous steps of training run at the speed of the slowest.
-    return min(sum(len(core.pus) for core in one.compute) for one in uses)
+    return min(sum(len(core.pus) for core in use.compute) for use in uses)
 
 
 def _rank(
@@ -246,7 +246,7 @@ def _explain(
     uses: Sequence[CoreUses], nics: Sequence[Nic | None], request: PlacementRequest
 ) -> list[AppliedRule]:
     compute = len(uses[0].compute)
-    spare = sum(len(one.spare) for one in uses)
+    spare = sum(len(use.spare) for use in uses)
     steps = [
         AppliedRule(
             rule="equal-ranks",
@@ -285,7 +285,7 @@ def _explain(
                 because=f"the nearest to each rank, and of equally near ones the least used: {', '.join(named)}",
             )
         )
-    cores = format_list(core.pus[0] for one in uses for core in one.compute)
+    cores = format_list(core.pus[0] for use in uses for core in use.compute)
     steps.append(
         AppliedRule(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}")
     )

@@ -32,8 +32,8 @@ def known_preset(framework: str) -> Preset | None:
 
 def preset(framework: str) -> Preset:
     """The preset of a framework or variant; raises Invalid for an unknown name."""
-    if (found := known_preset(framework)) is not None:
-        return found
+    if (entry := known_preset(framework)) is not None:
+        return entry
     known = sorted(presets())
     near = nearest(framework, known)
     raise Invalid(

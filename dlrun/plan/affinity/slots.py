@@ -42,15 +42,15 @@ def find_slots(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
     Raises Invalid if the ranks need more GPUs than the node has.
     """
     gpus = share_gpus(topology, request)
-    found = _widened(topology, cores, gpus, request)
-    if request.rank_order == "numa" and any(gpus) and found.size:
+    division = _widened(topology, cores, gpus, request)
+    if request.rank_order == "numa" and any(gpus) and division.size:
         position = {core.pus: i for i, core in enumerate(cores)}
         return Slots(
-            slots=tuple(sorted(found.slots, key=lambda slot: position[slot.cores[0].pus])),
-            size=found.size,
-            because=f"{found.because}; ranks are in the order of NUMA nodes",
+            slots=tuple(sorted(division.slots, key=lambda slot: position[slot.cores[0].pus])),
+            size=division.size,
+            because=f"{division.because}; ranks are in the order of NUMA nodes",
         )
-    return found
+    return division
 
 
 def _widened(
@@ -67,17 +67,17 @@ def _widened(
     tried: list[Slots] = []
     for border in BORDERS[:1] if request.locality == "strict" else BORDERS:
         if near_gpus and border != "node":
-            found = _beside_gpus(topology, cores, gpus, request, border)
-            settled = all(len({label(core, border) for core in slot.cores}) == 1 for slot in found.slots)
+            division = _beside_gpus(topology, cores, gpus, request, border)
+            settled = all(len({label(core, border) for core in slot.cores}) == 1 for slot in division.slots)
         else:
-            found = _of_all(topology, cores, gpus, request, border)
+            division = _of_all(topology, cores, gpus, request, border)
             settled = False
-        idle = len(cores) - workers * found.size
-        if found.size >= least and (settled or idle <= MOST_IDLE * len(cores)):
-            return found
-        tried.append(found)
+        idle = len(cores) - workers * division.size
+        if division.size >= least and (settled or idle <= MOST_IDLE * len(cores)):
+            return division
+        tried.append(division)
     # None leaves so few cores idle (5 ranks on 8 cores): the most cores per rank, and of equal ones the nearest.
-    return max(tried, key=lambda found: found.size)
+    return max(tried, key=lambda division: division.size)
 
 
 def _beside_gpus(
@@ -158,11 +158,11 @@ def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tupl
 def local_cores(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
     """The usable cores local to any of the GPUs; all cores if a GPU's location is unknown, the nearest ones if no local core
     is usable."""
-    found: set[int] = set()
+    first_pus: set[int] = set()
     for gpu in gpus:
         local = near(topology, cores, gpu) or _nearest(topology, cores, gpu)
-        found.update(core.pus[0] for core in local)
-    return tuple(core for core in cores if core.pus[0] in found)
+        first_pus.update(core.pus[0] for core in local)
+    return tuple(core for core in cores if core.pus[0] in first_pus)
 
 
 def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
@@ -234,17 +234,17 @@ def equal_slices(wanted: Sequence[Slice]) -> Division:
     sharers = grouped((core, rank) for rank, cores in enumerate(wanted) for core in cores)
     atoms = grouped((tuple(ranks), core) for core, ranks in sharers.items())
     groups = list(atoms)
-    given = [dict.fromkeys(range(len(groups)), 0) for _ in wanted]
+    assigned = [dict.fromkeys(range(len(groups)), 0) for _ in wanted]
     free = [len(atoms[group]) for group in groups]
     size = 0
     # One more core for every rank in each round, until a rank cannot get one.
-    while all(_augment(rank, groups, given, free, set()) for rank in range(len(wanted))):
+    while all(_augment(rank, groups, assigned, free, set()) for rank in range(len(wanted))):
         size += 1
-    return Division(_take(groups, atoms, given, size) if size else [], size)
+    return Division(_take(groups, atoms, assigned, size) if size else [], size)
 
 
 def _augment(
-    rank: int, groups: list[tuple[int, ...]], given: list[dict[int, int]], free: list[int], seen: set[int]
+    rank: int, groups: list[tuple[int, ...]], assigned: list[dict[int, int]], free: list[int], seen: set[int]
 ) -> bool:
     """Give the rank one more core, reassigning other ranks' cores if necessary; False if that is not possible."""
     mine = [g for g, ranks in enumerate(groups) if rank in ranks and g not in seen]
@@ -253,12 +253,12 @@ def _augment(
         seen.add(group)
         if free[group]:
             free[group] -= 1
-            given[rank][group] += 1
+            assigned[rank][group] += 1
             return True
         for other in groups[group]:
-            if given[other][group] and other != rank and _augment(other, groups, given, free, seen):
-                given[other][group] -= 1
-                given[rank][group] += 1
+            if assigned[other][group] and other != rank and _augment(other, groups, assigned, free, seen):
+                assigned[other][group] -= 1
+                assigned[rank][group] += 1
                 return True
     return False
 
@@ -266,12 +266,12 @@ def _augment(
 def _take(
     groups: list[tuple[int, ...]],
     atoms: dict[tuple[int, ...], list[Core]],
-    given: list[dict[int, int]],
+    assigned: list[dict[int, int]],
     size: int,
 ) -> list[Slice]:
     # The last, failed round may have given some ranks one more core than others.
     slices = []
-    for counts in given:
+    for counts in assigned:
         cores = [core for g, count in counts.items() for core in atoms[groups[g]][:count]]
         for g, count in counts.items():
             del atoms[groups[g]][:count]

@@ -53,7 +53,7 @@ _VALUES: Mapping[str, Callable[[Known], Any]] = {
     "run_dir": lambda _: Shell("$DLRUN_RUN_DIR"),
     "submit_dir": lambda known: known.directory,
     "threads": lambda known: Shell("$DLRUN_THREADS") if known.threads is None else known.threads,
-    "data": lambda known: {one.name: one.path for one in known.data},
+    "data": lambda known: {data_set.name: data_set.path for data_set in known.data},
     "results": lambda known: Shell("$DLRUN_RESULTS") if known.spec.results else None,
     "batch_per_rank": lambda known: known.spec.batch_per_rank,
     "global_batch": lambda known: global_batch(known.spec, known.layout),
@@ -109,8 +109,8 @@ def _environment(spec: Spec) -> NodeVariables:
 
 
 def _values(known: Known) -> dict[str, Any]:
-    found = ((name, of(known)) for name, of in _VALUES.items())
-    return {name: value for name, value in found if value is not None}
+    values = ((name, of(known)) for name, of in _VALUES.items())
+    return {name: value for name, value in values if value is not None}
 
 
 def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, ...]:
@@ -148,8 +148,8 @@ def _instead(argument: str, error: expressions.ExpressionError, names: Mapping[s
             if name
             else hint
         )
-    if name in _KEYS and (found := re.search(rf"\b{name}\.(?:\w+\.)*(\w+)", argument)) and found[1] in names:
-        return f"write `{{{{ {found[1]} }}}}`"
+    if name in _KEYS and (match := re.search(rf"\b{name}\.(?:\w+\.)*(\w+)", argument)) and match[1] in names:
+        return f"write `{{{{ {match[1]} }}}}`"
     if name.lower() in ("job_id", "jobid", "slurm_job_id"):
         return "write `{{ env.SLURM_JOB_ID }}` (PBS: `{{ env.PBS_JOBID }}`); `{{ job_dir }}` is a directory of this job alone"
     if (variable := _OF_JOB.get(name.lower())) is not None:

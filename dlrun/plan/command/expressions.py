@@ -96,15 +96,15 @@ def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) 
 
 def names(text: str) -> frozenset[str]:
     """The names used by a text's expressions, dotted names as a whole; expressions that cannot be parsed have none."""
-    found: set[str] = set()
+    used: set[str] = set()
     for start, stop in _spans(text):
         source = text[start + 2 : stop - 2].strip()
         try:
             tree = ast.parse(source if len(source) <= _LONGEST else "", mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
-        found |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute)}
-    return frozenset(found)
+        used |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute)}
+    return frozenset(used)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

@@ -51,9 +51,9 @@ def spec_differences(old: Spec, new: Spec) -> list[str]:
     """
 
     def compared(spec: Spec) -> dict[str, Any]:
-        found: dict[str, Any] = to_plain(replace(spec, name="", site=None))
-        found["sweep"] = {key: value for key, value in found["sweep"].items() if key not in _OF_POINTS}
-        return found
+        plain: dict[str, Any] = to_plain(replace(spec, name="", site=None))
+        plain["sweep"] = {key: value for key, value in plain["sweep"].items() if key not in _OF_POINTS}
+        return plain
 
     return list(_differences("", compared(old), compared(new)))
 
@@ -79,9 +79,9 @@ def _compared(plan: Plan) -> dict[str, Any]:
         # The training role has the command of the first point.
         roles=tuple(replace(role, argv=()) if role.argv == first else role for role in plan.roles),
     )
-    found: dict[str, Any] = to_plain(common)
-    found["directives"] = [directive.text for directive in plan.directives]
-    return found
+    plain: dict[str, Any] = to_plain(common)
+    plain["directives"] = [directive.text for directive in plan.directives]
+    return plain
 
 
 def _differences(key: str, old: Any, new: Any) -> Iterator[str]:

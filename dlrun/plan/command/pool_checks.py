@@ -174,18 +174,20 @@ def apart(
 def _check_data(site: Site, data: Sequence[DataPlan], ledger: Ledger) -> None:
     """Add a problem for each data set that the points of a node could not use together, one after the other and at once."""
     local = site.storage.node_local
-    for one in data:
-        at = (f"data.{one.name}", "data")
-        if one.strategy == "in_place" or one.is_code:
+    for data_set in data:
+        at = (f"data.{data_set.name}", "data")
+        if data_set.strategy == "in_place" or data_set.is_code:
             continue
-        if one.strategy not in ("copy", "pack") or one.start is not None:
-            key = "start" if one.start is not None else f"strategy: {one.strategy}"
+        if data_set.strategy not in ("copy", "pack") or data_set.start is not None:
+            key = "start" if data_set.start is not None else f"strategy: {data_set.strategy}"
             refuse(
-                ledger, f"`{key}` of data set `{one.name}` cannot be used yet for points inside one job", *at
+                ledger,
+                f"`{key}` of data set `{data_set.name}` cannot be used yet for points inside one job",
+                *at,
             )
         elif local is not None and local.scope == "job":
             refuse(
                 ledger,
-                f"data set `{one.name}` would be copied to storage that all nodes of the job share",
+                f"data set `{data_set.name}` would be copied to storage that all nodes of the job share",
                 *at,
             )

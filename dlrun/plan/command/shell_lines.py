@@ -37,23 +37,25 @@ def statements(text: str) -> Iterator[Statement]:
             words = list(lexer)
         except ValueError:  # a quote that ends on another line
             continue
-        one: list[str] = []
+        statement: list[str] = []
         for word in words:
             if word in _ENDS:
-                yield from _statement(one, word)
-                one = []
+                yield from _statement(statement, word)
+                statement = []
             else:
-                one.append(word)
-        yield from _statement(one, "")
+                statement.append(word)
+        yield from _statement(statement, "")
 
 
 def _statement(words: list[str], end: str) -> Iterator[Statement]:
     variables: list[tuple[str, str]] = []
     rest = list(words)
     while rest and (rest[0] in _BEFORE or _ASSIGNED.fullmatch(rest[0])):
-        if found := _ASSIGNED.fullmatch(rest.pop(0)):
-            variables.append((found[1], found[2]))
+        if assignment := _ASSIGNED.fullmatch(rest.pop(0)):
+            variables.append((assignment[1], assignment[2]))
     if rest[:1] == ["export"]:
-        variables += [(found[1], found[2]) for word in rest[1:] if (found := _ASSIGNED.fullmatch(word))]
+        variables += [
+            (assignment[1], assignment[2]) for word in rest[1:] if (assignment := _ASSIGNED.fullmatch(word))
+        ]
     if rest or variables:
         yield Statement(variables=tuple(variables), words=tuple(rest), end=end)

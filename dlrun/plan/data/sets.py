@@ -53,7 +53,7 @@ def place_data(
 
     `memory` is the job's memory per node in bytes, for storage in memory. `hubs`: name -> a hub's repository in the store.
     """
-    measured = {**measured, **{name: DataSize(size=one.size, files=one.files) for name, one in hubs.items()}}
+    measured = {**measured, **{name: DataSize(size=hub.size, files=hub.files) for name, hub in hubs.items()}}
     local = sized(site.storage.node_local, memory)
     # What was measured of an archive is not the size of its content.
     measured = {name: size for name, size in measured.items() if not spec.data[name].unpack}
@@ -75,7 +75,7 @@ def place_data(
         )
         for name, data in spec.data.items()
     ]
-    return tuple(from_hub(one, hubs.get(one.name), ledger) for one in planned)
+    return tuple(from_hub(data_set, hubs.get(data_set.name), ledger) for data_set in planned)
 
 
 def _whole_sets(
@@ -166,8 +166,8 @@ _TAKEN = {"s3": ("AWS_", "S3_", "RCLONE_"), "hf": ("HF_TOKEN",)}
 
 def secrets_of(data: DataSet, spec: Spec) -> tuple[str, ...]:
     """The names of the spec's secrets that the program which fetches a data set needs."""
-    found = _URL.match(data.source)
-    prefixes = _TAKEN.get(found[1].lower(), ()) if found else ()
+    match = _URL.match(data.source)
+    prefixes = _TAKEN.get(match[1].lower(), ()) if match else ()
     named = data.credentials.secrets() if data.credentials else ()
     taken = (name for name in spec.secrets if name.startswith(prefixes)) if prefixes else ()
     return tuple(dict.fromkeys([*named, *taken]))
@@ -211,7 +211,7 @@ def _check_proof(name: str, data: DataSet, strategy: str, because: str, ledger: 
 
 def is_fetched(source: str) -> bool:
     """True if a source is a URL that the first node of the job fetches."""
-    return (found := _URL.match(source)) is not None and found[1].lower() in FETCHED
+    return (match := _URL.match(source)) is not None and match[1].lower() in FETCHED
 
 
 def unsupported(source: str) -> str | None:
@@ -220,8 +220,8 @@ def unsupported(source: str) -> str | None:
 
 
 def _fetch_first(source: str) -> str:
-    found = _URL.match(source)
-    command = _CLIENTS.get(found[1].lower() if found else "", "rclone copyto REMOTE:PATH DIRECTORY")
+    match = _URL.match(source)
+    command = _CLIENTS.get(match[1].lower() if match else "", "rclone copyto REMOTE:PATH DIRECTORY")
     return f"fetch it once to the shared file system, then stage that: `{command}`"
 
 
@@ -253,7 +253,7 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
 def stage_directory(site: Site, data: Sequence[DataPlan], results: ResultsPlan | None) -> Text | None:
     """The user's staging directory on each node, in the site's node-local storage; None if nothing is staged."""
     local = site.storage.node_local
-    if local is None or (results is None and all(one.strategy == "in_place" for one in data)):
+    if local is None or (results is None and all(data_set.strategy == "in_place" for data_set in data)):
         return None
     return Text.of(expanding(local.path), "/dlrun-", Shell("$DLRUN_USER"))
 

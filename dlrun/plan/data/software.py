@@ -45,7 +45,7 @@ def anchored(spec: Spec, directory: str) -> Spec:
     def at(path: str) -> str:
         return path if path.startswith(("~", "$")) or "://" in path else posixpath.join(directory, path)
 
-    data = {name: replace(one, source=at(one.source)) for name, one in spec.data.items()}
+    data = {name: replace(data_set, source=at(data_set.source)) for name, data_set in spec.data.items()}
     results = spec.results and replace(spec.results, to=at(spec.results.to))
     return replace(spec, data=data, results=results)
 
@@ -87,7 +87,7 @@ def results_of_code(walltime: Duration | None) -> ResultsPlan:
 
 def stages_code(plan: Plan) -> bool:
     """Whether the ranks of a plan run in copies of the submitted code on their nodes."""
-    return any(one.is_code and one.strategy != "in_place" for one in plan.data)
+    return any(data_set.is_code and data_set.strategy != "in_place" for data_set in plan.data)
 
 
 def place_code(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
@@ -168,7 +168,7 @@ def _placed(
 
 def _check_free(variable: str, what: str, data: Sequence[DataPlan], ledger: Ledger) -> None:
     """Add a problem if a data set of the spec has the variable of what is staged."""
-    if taken := next((one.name for one in data if one.variable == variable), None):
+    if taken := next((data_set.name for data_set in data if data_set.variable == variable), None):
         ledger.problem(
             "DLR092",
             f"`{taken}` is reserved for the staged {what}",

@@ -54,10 +54,10 @@ class _Scale(NamedTuple):
 
 def read_metric(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """A metric of a log; None if the log has no value of it."""
-    found = _find(metric)
-    if found is None:
+    extract = _find(metric)
+    if extract is None:
         return _known(name, metric, lines, shape)
-    numbers = [n for line in _split(lines) if (n := found(line)) is not None and math.isfinite(n)]
+    numbers = [n for line in _split(lines) if (n := extract(line)) is not None and math.isfinite(n)]
     scale = _factor(metric.of, shape, metric.unit)
     if metric.of == "step_time":
         numbers = [1 / n for n in numbers if n > 0]
@@ -89,7 +89,7 @@ def _find(metric: Metric) -> Callable[[str], float | None] | None:
 
 def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """The throughput in the format of the first known trainer in `TRAINERS` that the log matches."""
-    found: dict[int, list[float]] = {}
+    values: dict[int, list[float]] = {}
     counted: dict[int, str] = {}
     for line in _split(lines):
         if not _SPEED.search(line):
@@ -97,22 +97,22 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> R
         for key in JSON_KEYS if line.lstrip().startswith("{") else ():
             if (number := _in_json(line, [key])) is not None:
                 # -1 sorts before all patterns: a JSON key is not a guess.
-                found.setdefault(-1, []).append(number)
+                values.setdefault(-1, []).append(number)
                 break
         for index, printed in enumerate(TRAINERS):
             if (match := printed.pattern.search(line)) and (rate := _rate(match.groupdict())) is not None:
-                found.setdefault(index, []).append(rate)
+                values.setdefault(index, []).append(rate)
                 if unit := match.groupdict().get("unit"):
                     counted[index] = f"{unit}/s"
                 break
-    if not found:
+    if not values:
         return None
-    index = min(found)
+    index = min(values)
     if index < 0:
-        return _reading(name, metric, found[index], metric.unit or "samples/s", "JSON")
+        return _reading(name, metric, values[index], metric.unit or "samples/s", "JSON")
     printed = TRAINERS[index]
     scale = _factor(printed.of, shape, metric.unit or counted.get(index, printed.unit))
-    return _reading(name, metric, [n * scale.factor for n in found[index]], scale.unit, printed.name)
+    return _reading(name, metric, [n * scale.factor for n in values[index]], scale.unit, printed.name)
 
 
 def _rate(groups: Mapping[str, str | None]) -> float | None:
@@ -145,7 +145,7 @@ def _reading(name: str, metric: Metric, values: list[float], unit: str, by: str)
     counted = values[skipped:]
     take = metric.take if metric.take != "auto" else "median" if name == THROUGHPUT else "last"
     how: dict[str, Callable[[list[float]], float]] = {
-        "last": lambda found: found[-1], "median": median, "mean": fmean, "min": min, "max": max,
+        "last": lambda numbers: numbers[-1], "median": median, "mean": fmean, "min": min, "max": max,
     }  # fmt: skip
     return Reading(
         name=name, values=tuple(values), skipped=skipped, value=how[take](counted), unit=unit, by=by
@@ -174,16 +174,16 @@ def _in_json(line: str, path: list[str]) -> float | None:
     if start < 0 or path[0] not in line:
         return None
     try:
-        found = json.loads(line[start:])
+        value = json.loads(line[start:])
     except (ValueError, RecursionError):
         return None
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    if isinstance(found, str):
-        return _number(found)
-    if isinstance(found, bool) or not isinstance(found, int | float):
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        return _number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    number = float(found) if abs(found) < 1e300 else math.inf
+    number = float(value) if abs(value) < 1e300 else math.inf
     return number if math.isfinite(number) else None
 
 

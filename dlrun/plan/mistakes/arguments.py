@@ -35,9 +35,9 @@ _IN_NAME = lazy_pattern(r"\{\{.*?\}\}|\$\(.*?\)|\$\{?\w+\}?|%\(?\w+\)?")
 
 def check(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> None:
     """Add a warning for each word that the program would not understand."""
-    if (found := _IN_NAME.search(spec.name)) is not None:
+    if (part := _IN_NAME.search(spec.name)) is not None:
         ledger.problem(
-            "DLR100", f"`{found[0]}` in `name` is not filled in", "name", warning=True,
+            "DLR100", f"`{part[0]}` in `name` is not filled in", "name", warning=True,
             help="write a name for the whole job: each job, and each point of a sweep, has a directory of its own",
         )  # fmt: skip
     if spec.run is not None:
@@ -59,30 +59,30 @@ def check(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> No
                     "DLR100", f"`{match[0]}` is passed to the program unchanged", key, "command",
                     help=f"write `{{{{ {match[1]} }}}}`, with two braces", warning=True,
                 )  # fmt: skip
-        one = _RANK_OPTION.fullmatch(
+        flag = _RANK_OPTION.fullmatch(
             word
             + (f"={spec.command[index + 1]}" if index + 1 < len(spec.command) and "=" not in word else "")
         )
-        if one is not None and spec.resources.ranks_per_node != 1:
-            value = f"{one[2]}_rank".removeprefix("global_").removeprefix("None_")
+        if flag is not None and spec.resources.ranks_per_node != 1:
+            value = f"{flag[2]}_rank".removeprefix("global_").removeprefix("None_")
             ledger.problem(
-                "DLR121", f"`{one[1]} {one[3]}` gives all ranks the same value, but each rank needs its own", key, "command",
-                help=f"write `{{{{ {value} }}}}` in place of `{one[3]}`, or leave the option out", warning=True,
+                "DLR121", f"`{flag[1]} {flag[3]}` gives all ranks the same value, but each rank needs its own", key, "command",
+                help=f"write `{{{{ {value} }}}}` in place of `{flag[3]}`, or leave the option out", warning=True,
             )  # fmt: skip
-        if found := _DOLLAR.search(word):
+        if part := _DOLLAR.search(word):
             ledger.problem(
-                "DLR100", f"the `$` before `{found[1]}` is passed to the program", key, "command",
-                help=f"write `{found[1]}`, without `$`", warning=True,
+                "DLR100", f"the `$` before `{part[1]}` is passed to the program", key, "command",
+                help=f"write `{part[1]}`, without `$`", warning=True,
             )  # fmt: skip
-        if found := _OTHER_TEMPLATES.search(word):
+        if part := _OTHER_TEMPLATES.search(word):
             ledger.problem(
-                "DLR100", f"`{found[0]}` is passed to the program unchanged", key, "command",
+                "DLR100", f"`{part[0]}` is passed to the program unchanged", key, "command",
                 help="only `{{ }}` is filled in, with `A if B else C` for a choice", warning=True,
             )  # fmt: skip
-        if index and (found := _TWO_WORDS.fullmatch(word)):
+        if index and (part := _TWO_WORDS.fullmatch(word)):
             ledger.problem(
                 "DLR124", f"`{word}` is one argument, and a program looks for an option of that name", key, "command",
-                help=f"write two items, `{found[1]}, {found[2]}`", warning=True,
+                help=f"write two items, `{part[1]}, {part[2]}`", warning=True,
             )  # fmt: skip
 
 
@@ -102,9 +102,11 @@ _NOT_ARGUMENTS = lazy_pattern(
 
 def _secrets(text: str, secrets: Iterable[str], ledger: Ledger) -> None:
     """Warn of a secret whose value a shell line makes an argument."""
-    commands = [_NOT_ARGUMENTS.sub(" ", one) for one in _COMMANDS.split(text) if not _STAYS.fullmatch(one)]
+    commands = [
+        _NOT_ARGUMENTS.sub(" ", command) for command in _COMMANDS.split(text) if not _STAYS.fullmatch(command)
+    ]
     for name in secrets:
-        if any(re.search(rf"\$(?:{name}\b|\{{{name}\b)", one) for one in commands):
+        if any(re.search(rf"\$(?:{name}\b|\{{{name}\b)", command) for command in commands):
             ledger.problem(
                 "DLR130", f"the value of secret `{name}` becomes an argument, which every user of a node can read with `ps`",
                 "run", "command", help=f"let the program read the variable `{name}`, which each rank has", warning=True,

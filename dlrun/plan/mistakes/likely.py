@@ -113,20 +113,20 @@ def _typography(spec: Spec, ledger: Ledger) -> None:
         if spec.run is not None
         else {f"command.{index}": word for index, word in enumerate(spec.command)}
     )
-    if (found := _TYPOGRAPHIC.search(spec.name)) is not None:
+    if (match := _TYPOGRAPHIC.search(spec.name)) is not None:
         ledger.problem(
             "DLR112",
-            f"`{found[0].strip()}` is a typographic character, and a part of the name",
+            f"`{match[0].strip()}` is a typographic character, and a part of the name",
             "name",
             help="leave it out: a name needs no quotes",
             warning=True,
         )
     for place, text in places.items():
-        if (found := _TYPOGRAPHIC.search(text)) is not None:
-            plain = _PLAIN_FORMS[found[0].strip()]
+        if (match := _TYPOGRAPHIC.search(text)) is not None:
+            plain = _PLAIN_FORMS[match[0].strip()]
             ledger.problem(
                 "DLR112",
-                f"`{found[0].strip()}` is a typographic character, which is passed to the program unchanged",
+                f"`{match[0].strip()}` is a typographic character, which is passed to the program unchanged",
                 place,
                 "command",
                 help=f"write `{plain}` in its place",

@@ -38,53 +38,57 @@ _BINDERS = {
 
 def check(spec: Spec, ledger: Ledger) -> None:
     """Add a problem for each such program."""
-    if given := _ACTIVATES.fullmatch(spec.environment.conda or ""):
-        name = given[1] or given[2]
+    if match := _ACTIVATES.fullmatch(spec.environment.conda or ""):
+        name = match[1] or match[2]
         ledger.problem(
             "DLR131", f"`{spec.environment.conda}` is not the name or the directory of an environment", "environment.conda",
             help=f"write `conda: {name}`",
         )  # fmt: skip
     if spec.run is None:
         _words(spec, ledger)
-        found: Sequence[Statement] = [Statement(variables=(), words=spec.command)]
+        commands: Sequence[Statement] = [Statement(variables=(), words=spec.command)]
     else:
-        found = list(statements(spec.run))
-        _shell(spec, found, ledger)
-    for one in found:
-        _program(one, ledger)
+        commands = list(statements(spec.run))
+        _shell(spec, commands, ledger)
+    for statement in commands:
+        _program(statement, ledger)
     _activation(
-        [one for line in spec.environment.setup for one in statements(line)], "environment.setup", ledger
+        [statement for line in spec.environment.setup for statement in statements(line)],
+        "environment.setup",
+        ledger,
     )
 
 
 def of_launchers(spec: Spec, shape: Shape, ledger: Ledger) -> None:
     """Add the problem of a launcher in the shell text `run`."""
-    for one in statements(spec.run or ""):
-        words = [Text.of(word) for word in one.words]
-        if words and (found := nested_launcher_check.problems(shape, words)):
-            ledger.problems += [replace(problem, origin=ledger.origin("run", "command")) for problem in found]
+    for statement in statements(spec.run or ""):
+        words = [Text.of(word) for word in statement.words]
+        if words and (problems := nested_launcher_check.problems(shape, words)):
+            ledger.problems += [
+                replace(problem, origin=ledger.origin("run", "command")) for problem in problems
+            ]
             return
 
 
 def _words(spec: Spec, ledger: Ledger) -> None:
-    if (found := _ASSIGNMENT.fullmatch(spec.command[0])) is None or len(spec.command) < 2:
+    if (assignment := _ASSIGNMENT.fullmatch(spec.command[0])) is None or len(spec.command) < 2:
         return
-    instead = f"write `environment: {{variables: {{{found[1]}: …}}}}`, or the line under `run:` instead of `command:`"
-    if found[1] in VISIBILITY.values():
+    instead = f"write `environment: {{variables: {{{assignment[1]}: …}}}}`, or the line under `run:` instead of `command:`"
+    if assignment[1] in VISIBILITY.values():
         instead = "remove it: with `gpus_per_node` the job gets its GPUs, and each rank its own"
     ledger.problem(
         "DLR123",
-        f"`{found[1]}=…` is the program here: only a shell reads it as a variable",
+        f"`{assignment[1]}=…` is the program here: only a shell reads it as a variable",
         "command.0",
         "command",
         help=instead,
     )
 
 
-def _program(one: Statement, ledger: Ledger) -> None:
-    if not one.words:
+def _program(statement: Statement, ledger: Ledger) -> None:
+    if not statement.words:
         return
-    name, arguments = one.words[0].rpartition("/")[2], one.words[1:]
+    name, arguments = statement.words[0].rpartition("/")[2], statement.words[1:]
     if name in _APART:
         ledger.problem(
             "DLR123", f"`{name}` has no use in a job", "run", "command", help=_APART[name], warning=True
@@ -100,10 +104,10 @@ def _program(one: Statement, ledger: Ledger) -> None:
         )  # fmt: skip
 
 
-def _shell(spec: Spec, found: Sequence[Statement], ledger: Ledger) -> None:
+def _shell(spec: Spec, commands: Sequence[Statement], ledger: Ledger) -> None:
     """What only shell text has: variables before a program, programs in the background, and options without a program."""
-    for one in found:
-        for name, value in one.variables:
+    for statement in commands:
+        for name, value in statement.variables:
             if name in _OF_A_RANK and digits(value):
                 ledger.problem(
                     "DLR121", f"`{name}={value}` gives all ranks the same value, but each rank needs its own", "run", "command",
@@ -114,44 +118,44 @@ def _shell(spec: Spec, found: Sequence[Statement], ledger: Ledger) -> None:
                     "DLR122", f"`{name}` is set by hand, to the same GPUs for all ranks of a node", "run", "command",
                     help="remove it: with `gpus_per_node` the job gets its GPUs, and each rank its own", warning=True,
                 )  # fmt: skip
-    last = found[-1] if found else None
+    last = commands[-1] if commands else None
     if last is not None and last.end == "&":
         ledger.problem(
             "DLR123", "the last program runs in the background (`&`): a rank ends, and the program with it, before it is done",
             "run", "command", help="leave the `&` out, or end with `wait`",
         )  # fmt: skip
-    first = found[0].words[0] if found and found[0].words else ""
+    first = commands[0].words[0] if commands and commands[0].words else ""
     if re.fullmatch(r"-[A-Za-z]\w*", first):
         ledger.problem(
             "DLR123", f"the shell text begins with `{first}`, which names no program", "run", "command",
             help=f"a space after the dash makes an item of a list: `- {first[1:]}`",
         )  # fmt: skip
-    _activation(found, "run", ledger)
+    _activation(commands, "run", ledger)
 
 
 _OF_CONDA = lazy_pattern(r"conda|mamba|forge|python|torch|tensorflow", re.IGNORECASE)
 """In the names of modules whose files may define the functions of conda."""
 
 
-def _defines(one: Statement) -> bool:
-    first = one.words[0] if one.words else ""
+def _defines(statement: Statement) -> bool:
+    first = statement.words[0] if statement.words else ""
     if first in {"module", "ml"}:
-        return any(map(_OF_CONDA.search, one.words[1:]))
-    return first in {"source", "."} or any("hook" in word for word in one.words)
+        return any(map(_OF_CONDA.search, statement.words[1:]))
+    return first in {"source", "."} or any("hook" in word for word in statement.words)
 
 
-def _activation(found: Sequence[Statement], key: str, ledger: Ledger) -> None:
+def _activation(commands: Sequence[Statement], key: str, ledger: Ledger) -> None:
     """`conda activate` needs the functions of conda, which a job's shell has only after a file or module of conda."""
-    if any(_defines(one) for one in found):
+    if any(_defines(statement) for statement in commands):
         return
-    for name in _activated(found):
+    for name in _activated(commands):
         ledger.problem(
             "DLR131", "`conda activate` fails in a job's shell, which has not read the functions of conda", key, "command",
             help=f"write `environment: {{conda: {name}}}` in its place", warning=True,
         )  # fmt: skip
 
 
-def _activated(found: Sequence[Statement]) -> Iterator[str]:
-    for one in found:
-        if one.words[:2] == ("conda", "activate"):
-            yield one.words[2] if len(one.words) > 2 else "base"
+def _activated(commands: Sequence[Statement]) -> Iterator[str]:
+    for statement in commands:
+        if statement.words[:2] == ("conda", "activate"):
+            yield statement.words[2] if len(statement.words) > 2 else "base"

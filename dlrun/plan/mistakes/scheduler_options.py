@@ -49,7 +49,7 @@ def check(spec: Spec, site: Site, ledger: Ledger) -> None:
                 help=f"the nearest is `{near}`",
             )
         elif name == "mail-type" and (
-            wrong := [one for one in value.split(",") if one.upper() not in _MAIL_TYPES]
+            wrong := [mail_type for mail_type in value.split(",") if mail_type.upper() not in _MAIL_TYPES]
         ):
             close = nearest(wrong[0].upper(), _MAIL_TYPES)
             ledger.problem(

@@ -46,22 +46,22 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
     supported.check(inputs.spec, inputs.site, ledger)
     on_nodes: Mapping[str, Sequence[str]] = shares.groups(wanted, one_node=supported.is_one_node(inputs.site))
     roles = on_owners_nodes(inputs, roles, on_nodes)
-    found = components.find(
+    job_components = components.find(
         {name: role.spec for name, role in roles.items()},
         {name: role.site for name, role in roles.items()},
         {owner: names for owner, names in on_nodes.items() if owner in roles},
         next(iter(ends(wanted)), ""),
     )
-    components.check(found, inputs.spec, inputs.site, ledger)
-    parts = _divide(inputs, roles, on_nodes, found, ledger=ledger)
+    components.check(job_components, inputs.spec, inputs.site, ledger)
+    parts = _divide(inputs, roles, on_nodes, job_components, ledger=ledger)
     plans = _plans(roles, parts, inputs.spec, ledger)
     stop(ledger, inputs)
-    on_nodes = {name: names for one in found for name, names in one.on_nodes.items()}
-    for one in found:
-        of_one = {name: plans[name] for names in one.on_nodes.values() for name in names}
-        supported.check_plans(of_one, one.on_nodes, inputs.site, ledger)
-        supported.check_memory(of_one, one.on_nodes, inputs.spec, ledger)
-    components.check_launchers(plans, found, inputs.site, ledger)
+    on_nodes = {name: names for component in job_components for name, names in component.on_nodes.items()}
+    for component in job_components:
+        of_one = {name: plans[name] for names in component.on_nodes.values() for name in names}
+        supported.check_plans(of_one, component.on_nodes, inputs.site, ledger)
+        supported.check_memory(of_one, component.on_nodes, inputs.spec, ledger)
+    components.check_launchers(plans, job_components, inputs.site, ledger)
     stop(ledger, inputs)
     plans = {
         name: replace(plan, cpu_shares=_cpu_shares(name, plans, on_nodes)) for name, plan in plans.items()
@@ -76,8 +76,8 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
         for name in wanted
     }
     stop(ledger, inputs)
-    start, unset = _starting(inputs.site, components.MARK if len(found) > 1 else None)
-    numbers = components.numbers(found)
+    start, unset = _starting(inputs.site, components.MARK if len(job_components) > 1 else None)
+    numbers = components.numbers(job_components)
     jobs = [
         RoleJob(
             name=name,
@@ -87,14 +87,16 @@ def build_all(inputs: PlanInputs, roles: Mapping[str, RolePlanInputs]) -> Plan:
             ends=name in ending,
             restarts=role.restarts,
             beside=_owner(name, on_nodes),
-            component=numbers[name] if len(found) > 1 else None,
+            component=numbers[name] if len(job_components) > 1 else None,
         )
-        for name, role in sorted(wanted.items(), key=lambda one: numbers[one[0]])
+        for name, role in sorted(wanted.items(), key=lambda entry: numbers[entry[0]])
     ]
-    each = [build(_of_job(inputs, roles, plans, one.on_nodes, ending[0])) for one in found]
-    job = components.joined(each, found, inputs.site, ledger)
+    each = [
+        build(_of_job(inputs, roles, plans, component.on_nodes, ending[0])) for component in job_components
+    ]
+    job = components.joined(each, job_components, inputs.site, ledger)
     stop(ledger, inputs)
-    secrets = {one.name: one for plan in plans.values() for one in plan.secrets}
+    secrets = {secret.name: secret for plan in plans.values() for secret in plan.secrets}
     of_roles = [f"{name}: {line}" for name, plan in plans.items() for line in plan.warnings]
     return replace(
         job,
@@ -134,7 +136,7 @@ def _divide(
     inputs: PlanInputs,
     roles: Mapping[str, RolePlanInputs],
     on_nodes: Mapping[str, Sequence[str]],
-    found: Sequence[components.Component],
+    job_components: Sequence[components.Component],
     *,
     ledger: Ledger,
 ) -> dict[str, PlanInputs]:
@@ -167,7 +169,7 @@ def _divide(
                 specs[name], nodes[name] = shared[name].spec, shared[name].topology
             else:
                 del specs[name]
-    numbers = components.numbers(found) if len(found) > 1 else {}
+    numbers = components.numbers(job_components) if len(job_components) > 1 else {}
     return {
         name: replace(
             inputs,
@@ -220,9 +222,9 @@ def _track(plan: Plan, name: str, job: Spec) -> tuple[Variable, ...]:
     own = name in ends(job.roles)[:1]
     inside = Text.of(Shell("${DLRUN_JOB_DIR%/roles/*}"), "/tensorboard")
     return tuple(
-        replace(one, value=inside) if one.name == DIRECTORY else one
-        for one in plan.track
-        if own or one.rule == EVERY
+        replace(variable, value=inside) if variable.name == DIRECTORY else variable
+        for variable in plan.track
+        if own or variable.rule == EVERY
     )
 
 

@@ -36,11 +36,11 @@ def find(
     specs: Mapping[str, Spec], sites: Mapping[str, Site], on_nodes: Mapping[str, Sequence[str]], main: str
 ) -> tuple[Component, ...]:
     """The components of a job, first that of the role `main`, in whose nodes the script of the job runs."""
-    found: dict[tuple[str | None, str | None], dict[str, Sequence[str]]] = {}
+    by_kind: dict[tuple[str | None, str | None], dict[str, Sequence[str]]] = {}
     for name in sorted(on_nodes, key=lambda owner: main not in on_nodes[owner]):
         wanted, site = specs[name].resources, sites[name]
         kind = (partition_of(wanted, site) or wanted.partition, node_type_of(wanted, site))
-        found.setdefault(kind, {})[name] = on_nodes[name]
+        by_kind.setdefault(kind, {})[name] = on_nodes[name]
     order = list(on_nodes)
     return tuple(
         Component(
@@ -48,7 +48,7 @@ def find(
             node_type=node_type,
             on_nodes={name: owned[name] for name in sorted(owned, key=order.index)},
         )
-        for (partition, node_type), owned in found.items()
+        for (partition, node_type), owned in by_kind.items()
     )
 
 
@@ -56,8 +56,8 @@ def numbers(components: Sequence[Component]) -> dict[str, int]:
     """Role -> the number of its component."""
     return {
         name: number
-        for number, one in enumerate(components)
-        for names in one.on_nodes.values()
+        for number, component in enumerate(components)
+        for names in component.on_nodes.values()
         for name in names
     }
 
@@ -68,7 +68,7 @@ def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledge
         return
     where = _places(components)
     name, scheduler = site.scheduler.type, backends.scheduler(site.scheduler.type)
-    kinds = " and ".join(f"`{one.node_type or one.partition}`" for one in components)
+    kinds = " and ".join(f"`{component.node_type or component.partition}`" for component in components)
     if is_inside(name):
         ledger.problem(
             CODE, f"roles on nodes of several types, {kinds}, cannot run inside an allocation", *where, "roles",
@@ -84,8 +84,8 @@ def check(components: Sequence[Component], spec: Spec, site: Site, ledger: Ledge
             CODE, "a job with nodes of several types cannot leave open in which partition it starts",
             "resources.partition", help="name one partition",
         )  # fmt: skip
-    for key, given in (("hosts", spec.resources.hosts), ("spare_nodes", spec.resources.spare_nodes)):
-        if given:
+    for key, value in (("hosts", spec.resources.hosts), ("spare_nodes", spec.resources.spare_nodes)):
+        if value:
             ledger.problem(
                 CODE, f"`resources.{key}` does not tell for which of the types of nodes, {kinds}, it is meant",
                 f"resources.{key}", help="remove it, or use nodes of one type",
@@ -96,8 +96,8 @@ def _places(components: Sequence[Component]) -> list[str]:
     """The keys of a spec by which roles are on other nodes."""
     return [
         f"roles.{name}.{key}"
-        for one in components
-        for name in one.on_nodes
+        for component in components
+        for name in component.on_nodes
         for key in ("node_type", "partition")
     ]
 

@@ -48,10 +48,10 @@ def check(roles: Mapping[str, Role], ledger: Ledger) -> None:
             )
         ways = [way for way in ("port", "http", "log", "file") if role.ready and getattr(role.ready, way)]
         if role.ready is not None and len(ways) != 1:
-            given = "has none" if not ways else f"has {' and '.join(f'`{way}`' for way in ways)}"
+            present = "has none" if not ways else f"has {' and '.join(f'`{way}`' for way in ways)}"
             ledger.problem(
                 CODE,
-                f"`ready` of role `{name}` takes one of `port`, `http`, `log` and `file`, but {given}",
+                f"`ready` of role `{name}` takes one of `port`, `http`, `log` and `file`, but {present}",
                 f"roles.{name}.ready",
                 f"roles.{name}.ready:",
                 help="write one of them, such as `ready: {port: true}`",
@@ -112,7 +112,7 @@ def ready_of(
             return role.ready  # role.py finds it in the copy of the code
         # roles.py has another working directory.
         return replace(role.ready, file=str(PurePosixPath(directory) / role.ready.file))
-    needing = [other for other, one in roles.items() if name in one.needs]
+    needing = [other for other, other_role in roles.items() if name in other_role.needs]
     if not needing:
         return None
     own = {f"role.{name}.{value}" for value in ("address", "port")}

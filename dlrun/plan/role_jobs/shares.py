@@ -57,7 +57,7 @@ def check(roles: Mapping[str, Role], ledger: Ledger) -> None:
         other = roles.get(role.beside or "")
         if role.beside is None or (other is not None and other.beside is None and other.nodes >= role.nodes):
             continue
-        near_it = nearest(role.beside, [one for one in roles if one != name])
+        near_it = nearest(role.beside, [candidate for candidate in roles if candidate != name])
         if other is None:
             message = f"role `{name}` is beside `{role.beside}`, which is not in `roles`"
             way = f"the nearest is `{near_it}`" if near_it else "name one of the other roles"
@@ -133,9 +133,9 @@ def _reserved(specs: Iterable[Spec]) -> Reserve:
     """What the roles reserve on their node: together, since it is one node."""
     each = [Reserve.parse(spec.placement.reserve) for spec in specs]
     return Reserve(
-        cpus=tuple(sorted({cpu for one in each for cpu in one.cpus})),
-        per_l3=max(one.per_l3 for one in each),
-        per_node=max(one.per_node for one in each),
+        cpus=tuple(sorted({cpu for reserve in each for cpu in reserve.cpus})),
+        per_l3=max(reserve.per_l3 for reserve in each),
+        per_node=max(reserve.per_node for reserve in each),
     )
 
 
@@ -176,8 +176,8 @@ def _divide_gpus(
 def _with_ranks(spec: Spec, gpus: int) -> Spec:
     """The spec with the number of its GPUs and ranks: one for each GPU, or one."""
     ranks = spec.resources.ranks_per_node
-    found = max(1, gpus) if ranks == "auto" else ranks
-    return replace(spec, resources=replace(spec.resources, gpus_per_node=gpus, ranks_per_node=found))
+    count = max(1, gpus) if ranks == "auto" else ranks
+    return replace(spec, resources=replace(spec.resources, gpus_per_node=gpus, ranks_per_node=count))
 
 
 def _count_cores(specs: Mapping[str, Spec], have: int, ledger: Ledger) -> dict[str, int] | None:

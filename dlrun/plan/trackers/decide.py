@@ -22,17 +22,17 @@ def decide(spec: Spec, site: Site, points: int, ledger: Ledger) -> tuple[Variabl
     offline = site.internet is False and OFFLINE_MODE not in own
     chosen = [
         Variable(
-            name=one.variable,
-            value=one.text(site.name),
-            rule=EVERY if one.every else FIRST,
-            because=one.because,
-            source=one.source,
+            name=setting.variable,
+            value=setting.text(site.name),
+            rule=EVERY if setting.every else FIRST,
+            because=setting.because,
+            source=setting.source,
         )
-        for one in SETTINGS
-        if one.tracker in spec.track
-        and one.variable not in own
-        and (points or not one.of_sweep)
-        and (offline or not one.offline)
+        for setting in SETTINGS
+        if setting.tracker in spec.track
+        and setting.variable not in own
+        and (points or not setting.of_sweep)
+        and (offline or not setting.offline)
     ]
     for variable in chosen:
         ledger.decide(f"variables.{variable.name}", str(variable.value), variable.rule, variable.because)
