@@ -113,18 +113,18 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     failed = False
     findings = []
     for name in sites:
-        found = site_check.check_profile(name)
-        bad = [p for p in found.problems if strict or not p.warning]
+        checked = site_check.check_profile(name)
+        bad = [p for p in checked.problems if strict or not p.warning]
         failed = failed or bool(bad)
-        findings.append(found)
+        findings.append(checked)
         if as_json:
             continue
         form = options.get("error_format", "text")
-        text = report_problems(found.problems, found.sources, form=form, colour=colour)
+        text = report_problems(checked.problems, checked.sources, form=form, colour=colour)
         echo_drawn(text, err=True)
-        for line in (*proof_lines(found.proofs), *missing_lines(found.missing)):
+        for line in (*proof_lines(checked.proofs), *missing_lines(checked.missing)):
             notice(line)
-        count = len(found.problems)
+        count = len(checked.problems)
         notice(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
     if as_json:
         from dlrun.terminal.diagnostics import as_json as plain
@@ -253,17 +253,17 @@ _OUTPUT = click.option(
 @force_option
 @json_option
 def new(
-    name: str, output: str | None, force: bool, sets: tuple[str, ...], as_json: bool, **given: Any
+    name: str, output: str | None, force: bool, sets: tuple[str, ...], as_json: bool, **options: Any
 ) -> None:
     """Write a commented profile from options; on a terminal, missing values are asked for."""
     from dlrun.site.profile import new as site_new
 
-    given["settings"] = site_new.settings(sets)
+    options["settings"] = site_new.settings(sets)
     if sys.stdin.isatty() and sys.stderr.isatty():
         from dlrun.site.questions import ask_user
 
-        given = ask_user(given)
-    chosen = {key: value for key, value in given.items() if value is not None}
+        options = ask_user(options)
+    chosen = {key: value for key, value in options.items() if value is not None}
     answers = site_new.ProfileAnswers(name=name, **chosen)
     head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
     write_draft(site_new.draft(answers), head, output, force=force, as_json=as_json)

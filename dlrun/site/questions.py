@@ -15,47 +15,47 @@ from dlrun.terminal.printing import echo
 Answer = TypeVar("Answer")
 
 
-def ask_user(given: Mapping[str, Any]) -> dict[str, Any]:
+def ask_user(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with the user's answers; an empty answer skips an option, an invalid one repeats the question."""
-    found = dict(given)
+    answers = dict(options)
 
     def put(key: str, question: str, read: Callable[[str], Answer]) -> None:
-        if found[key] is None:
-            found[key] = click.prompt(
+        if answers[key] is None:
+            answers[key] = click.prompt(
                 question, default="", show_default=False, err=True, value_proc=lambda text: _read(text, read)
             )
 
     echo("Press Enter to skip a question; values can be added to the file later.", err=True)
     put("scheduler", f"Scheduler ({', '.join(SCHEDULERS)}) [slurm]", _one_of(SCHEDULERS))
-    named = found["scheduler"]
+    named = answers["scheduler"]
     queues = named is None or not scheduler(named).ON_THIS_MACHINE
     if queues:
         put("version", "Version, such as 23.11", str)
         put("cluster_name", "Slurm's ClusterName, or the PBS server", str)
-        settings = dict(found.get("settings") or {})
+        settings = dict(answers.get("settings") or {})
         for key, question in scheduler(named or "slurm").QUESTIONS.items():
-            found["answer"] = settings.get(f"scheduler.{key}")
+            answers["answer"] = settings.get(f"scheduler.{key}")
             put("answer", question, str)
-            if (answer := found.pop("answer")) is not None:
+            if (answer := answers.pop("answer")) is not None:
                 settings[f"scheduler.{key}"] = answer
-        found["settings"] = settings
+        answers["settings"] = settings
     put("launcher", f"Launcher ({', '.join(LAUNCHERS)}) [the scheduler's default]", _one_of(LAUNCHERS))
     if queues:
         put("partition", "Default partition or queue", str)
-        if found["partition"]:
+        if answers["partition"]:
             put("max_walltime", "Longest walltime, such as 24h", _walltime)
     put("cores", "Cores per package (socket)", _number(1))
-    if found["cores"]:
+    if answers["cores"]:
         put("packages", "Packages (sockets) per node [1]", _number(1))
         put("smt", "Hardware threads per core [1]", _number(1))
     put("gpus", "GPUs per node [0]", _number(0))
-    if found["gpus"]:
+    if answers["gpus"]:
         put("gpu_kind", "GPU runtime (cuda, rocm, ze) [cuda]", _one_of(("cuda", "rocm", "ze")))
     if queues:
         put("fabric", f"Fabric ({', '.join(FABRICS)})", _one_of(FABRICS))
-        if found["fabric"]:
+        if answers["fabric"]:
             put("interface", "IP interface of the fabric on compute nodes, such as ib0", str)
-    return found
+    return answers
 
 
 def _read(text: str, read: Callable[[str], Answer]) -> Answer | None:

@@ -92,23 +92,23 @@ def _slurm(texts: Sequence[str]) -> Cluster:
 
 def _records(text: str) -> list[tuple[str, str]]:
     """(kind, record on one line, as from `scontrol -o`); without `-o` records have indented continuation lines."""
-    found: list[tuple[str, str]] = []
+    records: list[tuple[str, str]] = []
     for line in text.splitlines():
         if match := _SLURM.match(line):
-            found.append((match[1], line.strip()))
-        elif found and line[:1].isspace() and line.strip():
-            kind, before = found[-1]
-            found[-1] = (kind, f"{before} {line.strip()}")
-    return found
+            records.append((match[1], line.strip()))
+        elif records and line[:1].isspace() and line.strip():
+            kind, before = records[-1]
+            records[-1] = (kind, f"{before} {line.strip()}")
+    return records
 
 
 def _pbs(texts: Sequence[str]) -> Cluster:
     answers: dict[str, dict[str, Any]] = {key: {} for key in _PBS_KEYS}
     manager = ""
     for text in texts:
-        if found := _of_pbs(text):
+        if answer := _of_pbs(text):
             for key in _PBS_KEYS:
-                answers[key] |= found.get(key) or {}
+                answers[key] |= answer.get(key) or {}
         elif _QMGR.search(text):
             manager += text
     printed = _printed(manager)
@@ -140,10 +140,10 @@ def _printed(manager: str) -> dict[str, dict[str, Any]]:
     server: dict[str, Any] = {}
     for kind, what, value in _QMGR.findall(manager):
         name, _, attribute = what.rpartition(" ") if kind == "queue" else ("", "", what)
-        found = queues.setdefault(name, {}) if kind == "queue" else server
+        attributes = queues.setdefault(name, {}) if kind == "queue" else server
         outer, _, inner = attribute.partition(".")
         if inner:
-            found.setdefault(outer, {})[inner] = value.strip()
+            attributes.setdefault(outer, {})[inner] = value.strip()
         else:
-            found[outer] = value.strip()
+            attributes[outer] = value.strip()
     return {"Queue": queues, "Server": {"": server}}

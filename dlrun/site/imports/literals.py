@@ -72,9 +72,9 @@ class _Reader:
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
-                found = self._value(value)
-                if found is not UNKNOWN:
-                    self.found.values[name] = found
+                evaluated = self._value(value)
+                if evaluated is not UNKNOWN:
+                    self.found.values[name] = evaluated
             case ast.Assign(targets=[ast.Subscript(value=of, slice=key)], value=value):
                 self._set(self._value(of), self._value(key), self._value(value), node)
             case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=value):
@@ -96,9 +96,9 @@ class _Reader:
         if not isinstance(over, list | tuple):
             self._note(node, "is not evaluated")
             return
-        for one in over:
+        for element in over:
             # The body is evaluated per element: ReFrame configurations often build partitions in loops.
-            self.found.values[name] = one
+            self.found.values[name] = element
             self.evaluate(body)
 
     def _set(self, of: Any, key: Any, value: Any, node: ast.stmt) -> None:
@@ -144,11 +144,11 @@ class _Reader:
                 return self._item(self._value(of), self._value(key), node)
             case ast.Attribute(value=ast.Name(id=module), attr=name) if name.isupper():
                 return Named(f"{module}.{name}")
-            case ast.Call(func=ast.Name(id="list" | "tuple"), args=[one], keywords=[]):
-                found = self._value(one)
+            case ast.Call(func=ast.Name(id="list" | "tuple"), args=[iterable], keywords=[]):
+                elements = self._value(iterable)
                 return (
-                    list(found)
-                    if isinstance(found, list | tuple | dict)
+                    list(elements)
+                    if isinstance(elements, list | tuple | dict)
                     else self._note(node, "is not written out")
                 )
             case ast.Call(func=ast.Name(id="dict"), args=[], keywords=words):
@@ -160,22 +160,22 @@ class _Reader:
     def _items(self, nodes: list[ast.expr]) -> Iterator[Any]:
         for node in nodes:
             if isinstance(node, ast.Starred):
-                found = self._value(node.value)
-                yield from found if isinstance(found, list | tuple) else ()
-            elif (found := self._value(node)) is not UNKNOWN:
-                yield found
+                element = self._value(node.value)
+                yield from element if isinstance(element, list | tuple) else ()
+            elif (element := self._value(node)) is not UNKNOWN:
+                yield element
 
     def _mapping(self, node: ast.Dict) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key, value in zip(node.keys, node.values, strict=True):
             its = self._value(value)
             if key is None:
-                found |= its if isinstance(its, dict) else {}
+                mapping |= its if isinstance(its, dict) else {}
                 continue
             name = self._value(key)
             if its is not UNKNOWN and isinstance(name, str | int):
-                found[name] = its
-        return found
+                mapping[name] = its
+        return mapping
 
     def _text_of(self, parts: list[ast.expr], node: ast.expr) -> Any:
         pieces = [self._value(part) for part in parts]
@@ -185,13 +185,15 @@ class _Reader:
 
     def _sum(self, left: Any, right: Any, node: ast.AST) -> Any:
         """The sum of two texts, two numbers, or of the known ones of two lists."""
-        known = [one for one in (left, right) if one is not UNKNOWN]
+        known = [term for term in (left, right) if term is not UNKNOWN]
         if len(known) == 2 and (
-            all(isinstance(one, str) for one in known) or all(isinstance(one, int) for one in known)
+            all(isinstance(term, str) for term in known) or all(isinstance(term, int) for term in known)
         ):
             return known[0] + known[1]
-        lists = [one for one in known if isinstance(one, list)]
-        return [item for one in lists for item in one] if lists else self._note(node, "is not written out")
+        lists = [terms for terms in known if isinstance(terms, list)]
+        return (
+            [item for terms in lists for item in terms] if lists else self._note(node, "is not written out")
+        )
 
     def _item(self, of: Any, key: Any, node: ast.expr) -> Any:
         try:

@@ -38,10 +38,12 @@ def is_nextflow(text: str) -> bool:
 def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
     """The draft of a profile; raises Invalid without a supported executor."""
     code = re.sub(r"(?m)^\s*//.*$|\s//\s.*$", "", text)
-    executors = [next(filter(None, found)) for found in _EXECUTOR.findall(code)]
-    known = [one for one in executors if _is_queue(one)] or [one for one in executors if one in _EXECUTORS]
+    executors = [next(filter(None, groups)) for groups in _EXECUTOR.findall(code)]
+    known = [executor for executor in executors if _is_queue(executor)] or [
+        executor for executor in executors if executor in _EXECUTORS
+    ]
     if not known:
-        listed = ", ".join(f"`{one}`" for one in _EXECUTORS)
+        listed = ", ".join(f"`{executor}`" for executor in _EXECUTORS)
         named = f"the executor `{executors[0]}`, which dlrun does not support" if executors else "no executor"
         raise Invalid(f"`{file}` names {named}", help=f"of Nextflow's dlrun supports {listed}")
     scheduler = _EXECUTORS[known[0]]
@@ -81,12 +83,12 @@ def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
 
 def _limits(code: str) -> dict[str, str | None]:
     """The queues, and the longest time of one that is named alone in its part of the configuration."""
-    found: dict[str, str | None] = {}
+    limits: dict[str, str | None] = {}
     for part in _parts(code):
         queues = list(dict.fromkeys(word for line in _QUEUE.findall(part) for word in _WORD.findall(line)))
         for queue in queues:
-            found.setdefault(queue, _longest(part) if len(queues) == 1 else None)
-    return found
+            limits.setdefault(queue, _longest(part) if len(queues) == 1 else None)
+    return limits
 
 
 def _parts(code: str) -> list[str]:
@@ -117,13 +119,13 @@ def _node(code: str) -> dict[str, Any]:
         (float(number) * 1024 ** "KMGT".index(unit.upper()), number, unit)
         for number, unit in _MEMORY.findall(code)
     ]
-    found: dict[str, Any] = {}
+    node_type: dict[str, Any] = {}
     if sizes:
         _, number, unit = max(sizes)
-        found["memory"] = f"{number}{unit.upper()}iB"
+        node_type["memory"] = f"{number}{unit.upper()}iB"
     if cpus := [int(number) for number in _CPUS.findall(code)]:
-        found["note"] = f"the largest node has {max(cpus)} CPUs"
-    return found
+        node_type["note"] = f"the largest node has {max(cpus)} CPUs"
+    return node_type
 
 
 def _longest(code: str) -> str | None:

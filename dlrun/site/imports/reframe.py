@@ -29,11 +29,11 @@ def import_reframe(path: Path, system: str | None) -> ProfileDraft:
     """The draft of one system; raises Invalid for an unknown system, or several without a choice."""
     read = _read(read_text(path, Layer.SITE), path)
     systems = _systems(read.data, path)
-    names = [str(one.get("name")) for one in systems]
+    names = [str(entry.get("name")) for entry in systems]
     if system is None and len(systems) == 1:
-        found = systems[0]
+        chosen = systems[0]
     elif system in names:
-        found = systems[names.index(system)]
+        chosen = systems[names.index(system)]
     else:
         listed = ", ".join(f"`{name}`" for name in names)
         near = nearest(system, names) if system else None
@@ -41,7 +41,7 @@ def import_reframe(path: Path, system: str | None) -> ProfileDraft:
         raise Invalid(
             message, help=f"the nearest is `{near}`" if near else f"name one with `--system`: {listed}"
         )
-    draft = _draft(found, path)
+    draft = _draft(chosen, path)
     draft.unseen += read.notes
     return draft
 
@@ -51,16 +51,16 @@ def _systems(data: Any, path: Path) -> list[Mapping[str, Any]]:
     systems = data.get("systems") if isinstance(data, dict) else None
     if systems is None and isinstance(data, dict) and data.get("partitions"):
         systems = [{"name": path.stem, **data}]  # a part of a configuration, for one system
-    found: list[Mapping[str, Any]] = [
-        one
-        for one in (systems if isinstance(systems, list) else [])
-        if isinstance(one, dict) and one.get("name")
+    named: list[Mapping[str, Any]] = [
+        entry
+        for entry in (systems if isinstance(systems, list) else [])
+        if isinstance(entry, dict) and entry.get("name")
     ]
-    if not found:
+    if not named:
         raise Invalid(
             f"`{path}` describes no system", help="a ReFrame configuration has `systems:`, each with a `name`"
         )
-    return found
+    return named
 
 
 _NAMES = ("site_configuration", "base_config", "config")
@@ -79,16 +79,16 @@ def _read(text: str, path: Path) -> _Read:
     with suppress(ValueError):
         return _Read(json.loads(text), [])
     try:
-        found = literals.read(text)
+        literal = literals.read(text)
     except ValueError as error:
         raise Invalid(
             f"`{path}` is neither JSON nor Python: {error}",
             help="let ReFrame itself print it: `reframe -C FILE --show-config > config.json`",
         ) from None
     for name in _NAMES:
-        data = found.values.get(name)
+        data = literal.values.get(name)
         if isinstance(data, dict) and (data.get("systems") or data.get("partitions")):
-            return _Read(data, [note for _, note in sorted(found.notes.items())])
+            return _Read(data, [note for _, note in sorted(literal.notes.items())])
     raise Invalid(
         f"`{path}` has no `site_configuration` whose systems are written out",
         help="let ReFrame itself print it: `reframe -C FILE --show-config > config.json`",
@@ -158,16 +158,16 @@ def _known(word: str) -> bool:
 
 
 def _partition(partition: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"node_type": str(partition["name"])}
+    values: dict[str, Any] = {"node_type": str(partition["name"])}
     for word in _access(partition):
         if match := _OPTION.match(word):
             option = match[1] or _SHORT[match[2]]
             key = {"partition": "queue", "qos": "qos", "constraint": "constraint"}.get(option)
             if key and not (key == "queue" and match[3] == partition["name"]):
-                found[key] = match[3]
+                values[key] = match[3]
     if partition.get("descr"):
-        found["note"] = str(partition["descr"])
-    return found
+        values["note"] = str(partition["descr"])
+    return values
 
 
 def _node_type(partition: Mapping[str, Any]) -> dict[str, Any]:

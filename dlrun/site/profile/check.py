@@ -120,9 +120,9 @@ def proof_lines(of: Sequence[Proof]) -> Iterator[str]:
 
     None if no value has a proof.
     """
-    if not any(one.text for one in of):
+    if not any(proof.text for proof in of):
         return
-    sections = grouped((_section(one.fact), one) for one in of)
+    sections = grouped((_section(proof.fact), proof) for proof in of)
     lines = grouped(((name.partition(".")[0], summary(proved)), name) for name, proved in sections.items())
     named = [(_joined(names), text) for (_, text), names in lines.items()]
     yield "proof of the values:"
@@ -170,7 +170,7 @@ def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> I
         for unit in {rule.unit for rule in rules_for(name) if rule.unit and rule.act == "set"}:
             rest = [rule.name for rule in rules.unit(unit) if rule.name not in fabric.drop]
             if rest:
-                listed = " and ".join(f"`{one}`" for one in rest)
+                listed = " and ".join(f"`{name}`" for name in rest)
                 yield Problem(
                     code="DLR065",
                     message=f"without `{name}`, {listed} are not set either: they belong together",

@@ -31,12 +31,12 @@ def changes(fact: str) -> bool:
 
 def read_on(text: str | None) -> date | None:
     """The last day that a date (`YYYY`, `YYYY-MM` or `YYYY-MM-DD`) can mean; None without a valid date."""
-    found = re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", text or "")
-    if found is None:
+    match = re.fullmatch(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?", text or "")
+    if match is None:
         return None
-    year, month = int(found[1]), int(found[2] or 12)
+    year, month = int(match[1]), int(match[2] or 12)
     try:
-        return date(year, month, int(found[3] or calendar.monthrange(year, month)[1]))
+        return date(year, month, int(match[3] or calendar.monthrange(year, month)[1]))
     except ValueError:
         return None
 
@@ -50,16 +50,16 @@ def age(loaded: LoadedSite, proved: Iterable[Proof], today: date) -> Iterator[Pr
     if site.status != "production":
         return
     stale: dict[int, list[str]] = {}
-    for one in proved:
-        if not changes(one.fact) or (one.measured and not _is_old(one.date, today)):
+    for proof in proved:
+        if not changes(proof.fact) or (proof.measured and not _is_old(proof.date, today)):
             continue
         dated = [
             (day, number)
-            for number in sources_of(one.fact, site.sources)
+            for number in sources_of(proof.fact, site.sources)
             if (day := read_on(site.sources[number].date))
         ]
         if dated and (today - max(dated)[0]).days > OLD:
-            stale.setdefault(max(dated)[1], []).append(one.fact)
+            stale.setdefault(max(dated)[1], []).append(proof.fact)
     for number, keys in stale.items():
         source = site.sources[number]
         yield Problem(

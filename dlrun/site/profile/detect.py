@@ -73,19 +73,19 @@ def detect(name: str, cluster: Cluster, seen: CollectedFacts) -> ProfileDraft:
 
 
 def _scheduler(cluster: Cluster, seen: CollectedFacts) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": cluster.scheduler}
+    values: dict[str, Any] = {"type": cluster.scheduler}
     if cluster.version:
-        found["version"] = cluster.version
+        values["version"] = cluster.version
     back_end = backends.scheduler(cluster.scheduler)
     if back_end.ACCOUNT_OPTION:
-        found["account"] = {"option": back_end.ACCOUNT_OPTION}
+        values["account"] = {"option": back_end.ACCOUNT_OPTION}
     if any(kind.gpus for kind in cluster.nodes):
-        found["gpus"] = back_end.LISTED_GPUS
+        values["gpus"] = back_end.LISTED_GPUS
     if counts := cluster.counts or _counts(cluster, seen):
-        found["cpus"] = counts
+        values["cpus"] = counts
     if cluster.queues and all(queue.exclusive for queue in cluster.queues):
-        found["exclusive"] = True
-    return {**found, **cluster.settings}
+        values["exclusive"] = True
+    return {**values, **cluster.settings}
 
 
 def _counts(cluster: Cluster, seen: CollectedFacts) -> str | None:
@@ -104,30 +104,30 @@ def _never_seen() -> Iterator[str]:
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
-    found: dict[str, Any] = {"default": True} if queue.default else {}
+    values: dict[str, Any] = {"default": True} if queue.default else {}
     if len(queue.kinds) == 1:
-        found["node_type"] = queue.kinds[0]
+        values["node_type"] = queue.kinds[0]
     for key in ("max_walltime", "default_walltime", "min_nodes", "max_nodes"):
         if (value := getattr(queue, key)) is not None:
-            found[key] = value
+            values[key] = value
     for key in ("exclusive", "preemptable"):
         if getattr(queue, key):
-            found[key] = True
-    return found
+            values[key] = True
+    return values
 
 
 def _kind(kind: Nodes, seen: CollectedFacts, draft: ProfileDraft) -> dict[str, Any]:
     """The profile values of a node type: from the scheduler, and for a probed node from its facts."""
-    found: dict[str, Any] = {"count": kind.count}
+    values: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
-        found["memory"] = f"{kind.memory_mib}MiB"
+        values["memory"] = f"{kind.memory_mib}MiB"
     facts = seen.nodes.get(kind.name)
     if facts is not None and facts.topology is not None:
-        _probed_topology(found, kind, facts, seen, draft)
+        _probed_topology(values, kind, facts, seen, draft)
     elif kind.packages and kind.cores:
-        found["topology"] = _listed_topology(kind)
+        values["topology"] = _listed_topology(kind)
     else:
-        found["note"] = f"{kind.cpus} CPUs" + (f", {kind.gpus} GPUs" if kind.gpus else "")
+        values["note"] = f"{kind.cpus} CPUs" + (f", {kind.gpus} GPUs" if kind.gpus else "")
     if facts is not None and seen.stem:
         draft.files[_file(seen, kind)] = facts.text
     if facts is None:
@@ -136,7 +136,7 @@ def _kind(kind: Nodes, seen: CollectedFacts, draft: ProfileDraft) -> dict[str, A
             f"node_types.{kind.name}: NUMA nodes, caches, CPU numbering, places of GPUs and adapters, local disks"
             + (f": {why}" if why else "; `dlrun site detect --probe` runs a job there to detect them")
         )
-    return found
+    return values
 
 
 def _listed_topology(kind: Nodes) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
 
 
 def _probed_topology(
-    found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: CollectedFacts, draft: ProfileDraft
+    values: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: CollectedFacts, draft: ProfileDraft
 ) -> None:
     """Add the topology of a probed node, in short form if that is exact, else as its facts file."""
     node = facts.topology
@@ -175,17 +175,17 @@ def _probed_topology(
             f"node_types.{kind.name}: where its {unplaced} GPUs are: {facts.host} shows none in /sys"
         )
     if form is None and seen.stem and not unplaced:
-        found["capture"] = _file(seen, kind)
+        values["capture"] = _file(seen, kind)
     elif form is not None:
-        found["topology"] = form | ({"gpus": _gpus(kind)} if unplaced else {})
+        values["topology"] = form | ({"gpus": _gpus(kind)} if unplaced else {})
     else:
-        found |= {"topology": _listed_topology(kind)} if kind.packages and kind.cores else {}
+        values |= {"topology": _listed_topology(kind)} if kind.packages and kind.cores else {}
         draft.unseen.append(
             f"node_types.{kind.name}.capture: its CPU numbering cannot be given in short form; with `--output` "
             "the full topology is written to a file"
         )
-    if kind.reserved and "topology" in found:
-        found["topology"]["reserved"] = kind.reserved
+    if kind.reserved and "topology" in values:
+        values["topology"]["reserved"] = kind.reserved
 
 
 def _file(seen: CollectedFacts, kind: Nodes) -> str:
@@ -194,8 +194,8 @@ def _file(seen: CollectedFacts, kind: Nodes) -> str:
 
 def _launcher(cluster: Cluster, seen: CollectedFacts, draft: ProfileDraft) -> dict[str, Any]:
     """The launcher: the scheduler's own (job steps), else the MPI found on a probed node, else ssh."""
-    found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
-    known = [name for name in found.values() if name]
+    launchers = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
+    known = [name for name in launchers.values() if name]
     if own := backends.scheduler(cluster.scheduler).STEPS:
         return {"name": own} | ({"mpi": cluster.mpi} if cluster.mpi else {})
     if cluster.launcher:
@@ -214,7 +214,9 @@ def _network_and_disks(seen: CollectedFacts, draft: ProfileDraft) -> None:
         draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
         return
     answers = [(facts, site_node.fabric(facts)) for facts in seen.nodes.values()]
-    facts, fabric = max(answers, key=lambda one: (bool(one[1].value), one[1].value.get("name") != "ethernet"))
+    facts, fabric = max(
+        answers, key=lambda answer: (bool(answer[1].value), answer[1].value.get("name") != "ethernet")
+    )
     if fabric.value:
         draft.values["fabric"] = fabric.value
         if fabric.comment:

@@ -96,7 +96,7 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
 def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
     """Differences in the default partition, QOS names and node features."""
     default = next((queue.name for queue in cluster.queues if queue.default), None)
-    mine = next((name for name, one in site.partitions.items() if one.default), None)
+    mine = next((name for name, partition in site.partitions.items() if partition.default), None)
     if (
         mine is not None
         and default is not None
@@ -107,16 +107,16 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
     features = {feature for kind in cluster.nodes for feature in kind.features}
     for name, partition in site.partitions.items():
         if cluster.qos is not None and partition.qos is not None and partition.qos not in cluster.qos:
-            listed = ", ".join(f"`{one}`" for one in sorted(cluster.qos)) or "none"
+            listed = ", ".join(f"`{qos}`" for qos in sorted(cluster.qos)) or "none"
             yield _problem("DLR070", f"partitions.{name}.qos", f"the scheduler has no QOS `{partition.qos}`", origins,
                            help=f"it has {listed}")  # fmt: skip
     if not backends.scheduler(cluster.scheduler).FEATURES:
         return
-    constraints = {f"partitions.{name}": one.constraint for name, one in site.partitions.items()}
-    constraints |= {f"node_types.{name}": one.constraint for name, one in site.node_types.items()}
+    constraints = {f"partitions.{name}": partition.constraint for name, partition in site.partitions.items()}
+    constraints |= {f"node_types.{name}": node_type.constraint for name, node_type in site.node_types.items()}
     for key, constraint in constraints.items():
         for word in sorted({*re.findall(r"[A-Za-z_][\w.-]*", constraint or "")} - features):
-            listed = ", ".join(f"`{one}`" for one in sorted(features)) or "none"
+            listed = ", ".join(f"`{feature}`" for feature in sorted(features)) or "none"
             yield _problem("DLR070", f"{key}.constraint", f"no node here has the feature `{word}`", origins,
                            help=f"nodes have {listed}")  # fmt: skip
 
@@ -130,7 +130,7 @@ def _nodes(
         if node is None or not cluster.nodes:
             continue
         key = f"node_types.{name}.{'topology' if kind.topology is not None else 'capture'}"
-        alike = [one for one in cluster.nodes if _is_like(one, node)]
+        alike = [nodes for nodes in cluster.nodes if _is_like(nodes, node)]
         if alike:
             yield from _node(name, kind, node, alike, origins)
             continue
@@ -172,8 +172,8 @@ def _node(
 
 def seconds_of(text: str | None) -> Duration | None:
     """A walltime in the format of Slurm or PBS; None for other text."""
-    found = seconds(text) if text is not None and ":" in text else None
-    return None if found is None else Duration(found)
+    parsed = seconds(text) if text is not None and ":" in text else None
+    return None if parsed is None else Duration(parsed)
 
 
 def _problem(code: str, key: str, message: str, origins: Origins, *otherwise: str, help: str) -> Problem:

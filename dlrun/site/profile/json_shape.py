@@ -16,9 +16,9 @@ def fits(value: Any, shape: Any) -> bool:
     below LARGEST.
     """
     if isinstance(shape, tuple):
-        return any(fits(value, one) for one in shape)
+        return any(fits(value, alternative) for alternative in shape)
     if isinstance(shape, list):
-        return isinstance(value, list) and all(fits(one, shape[0]) for one in value)
+        return isinstance(value, list) and all(fits(element, shape[0]) for element in value)
     if isinstance(shape, dict):
         return isinstance(value, dict) and _names_fit(value, shape)
     if shape is int:
@@ -28,8 +28,8 @@ def fits(value: Any, shape: Any) -> bool:
 
 def _names_fit(value: dict[str, Any], shape: dict[Any, Any]) -> bool:
     if str in shape:
-        return all(fits(one, shape[str]) for one in value.values())
+        return all(fits(member, shape[str]) for member in value.values())
     return all(
-        fits(value[name], one) if (name := key.removesuffix("?")) in value else key.endswith("?")
-        for key, one in shape.items()
+        fits(value[name], member) if (name := key.removesuffix("?")) in value else key.endswith("?")
+        for key, member in shape.items()
     )

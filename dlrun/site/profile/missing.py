@@ -29,9 +29,9 @@ def missing(site: Site) -> tuple[Missing, ...]:
     if site.status == "generic":
         return ()
     return tuple(
-        one
-        for one in [*_whole(site), *_of_nodes(site), *_of_partitions(site), *_rest(site)]
-        if not _is_unknown(one.key, site)
+        entry
+        for entry in [*_whole(site), *_of_nodes(site), *_of_partitions(site), *_rest(site)]
+        if not _is_unknown(entry.key, site)
     )
 
 
@@ -58,12 +58,12 @@ def _whole(site: Site) -> Iterator[Missing]:
 
 def _of_nodes(site: Site) -> Iterator[Missing]:
     checks: tuple[tuple[str, Callable[[NodeType], bool], str, str], ...] = (
-        ("topology", lambda one: one.topology is None and one.capture is None,
+        ("topology", lambda kind: kind.topology is None and kind.capture is None,
          "ranks cannot be bound to cores", "lscpu"),
         ("topology.gpus.numa", _without_locality, "ranks are not placed near their GPU", "nvidia-smi topo -m"),
-        ("memory", lambda one: one.memory is None, "requests for too much memory are not rejected", _SCHEDULER),
-        ("count", lambda one: one.count is None, "requests for too many nodes are not rejected", _SCHEDULER),
-        ("topology.nics", lambda one: one.topology is not None and one.topology.gpus is not None and not one.topology.nics,
+        ("memory", lambda kind: kind.memory is None, "requests for too much memory are not rejected", _SCHEDULER),
+        ("count", lambda kind: kind.count is None, "requests for too many nodes are not rejected", _SCHEDULER),
+        ("topology.nics", lambda kind: kind.topology is not None and kind.topology.gpus is not None and not kind.topology.nics,
          "ranks are not placed near their adapter", "lstopo"),
     )  # fmt: skip
     for part, is_missing, cost, command in checks:
@@ -79,14 +79,14 @@ def _without_locality(kind: NodeType) -> bool:
 
 def _of_partitions(site: Site) -> Iterator[Missing]:
     checks: tuple[tuple[str, Callable[[Partition], bool], str], ...] = (
-        ("max_walltime", lambda one: one.max_walltime is None and one.qos not in site.qos,
+        ("max_walltime", lambda partition: partition.max_walltime is None and partition.qos not in site.qos,
          "walltimes that are too long are not rejected"),
-        ("node_type", lambda one: one.node_type is None and len(site.node_types) > 1,
+        ("node_type", lambda partition: partition.node_type is None and len(site.node_types) > 1,
          "jobs are planned without the hardware of their nodes"),
     )  # fmt: skip
     for part, is_missing, cost in checks:
-        for name, one in site.partitions.items():
-            if is_missing(one):
+        for name, partition in site.partitions.items():
+            if is_missing(partition):
                 yield Missing(key=f"partitions.{name}.{part}", cost=cost, command=_SCHEDULER)
 
 
@@ -109,12 +109,12 @@ def _rest(site: Site) -> Iterator[Missing]:
         yield Missing(key="sources", cost=cost, command="dlrun keys --schema site")
 
 
-def missing_lines(found: Sequence[Missing]) -> Iterator[str]:
+def missing_lines(unset: Sequence[Missing]) -> Iterator[str]:
     """A line per key, in columns, below a heading; none if nothing is missing."""
-    if not found:
+    if not unset:
         return
     yield "not in the profile, worst first:"
-    keys, costs = max(len(one.key) for one in found), max(len(one.cost) for one in found)
-    for one in found:
-        yield f"  {one.key:<{keys}}  {one.cost:<{costs}}  {one.command}"
+    keys, costs = max(len(entry.key) for entry in unset), max(len(entry.cost) for entry in unset)
+    for entry in unset:
+        yield f"  {entry.key:<{keys}}  {entry.cost:<{costs}}  {entry.command}"
     yield "a key that no source states belongs in `unknown:`"

@@ -133,12 +133,12 @@ def _value(key: str, text: str) -> Any:
     """A value as given: `[a, b]`, `{a: 1}`, `true` and `false` are read as YAML, anything else is a text."""
     if text[:1] not in ("[", "{"):
         return _TRUTH.get(text, text)
-    found = parse(text, Origin(layer=Layer.FLAG, name=f"--set {key}"))
-    if found.root is None or found.problems:
+    document = parse(text, Origin(layer=Layer.FLAG, name=f"--set {key}"))
+    if document.root is None or document.problems:
         raise Invalid(
             f"`--set {key}={text}`: this is not a list or mapping of YAML", help="quote a text that begins so"
         )
-    return _plain(found.root)
+    return _plain(document.root)
 
 
 def _plain(node: Node) -> Any:

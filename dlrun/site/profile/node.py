@@ -53,7 +53,7 @@ def read_facts(text: str) -> NodeFacts:
             text=json.dumps(data, indent=1, sort_keys=True) + "\n",
             tree=tree,
             topology=_topology(tree, str(data["host"])),
-            file_systems=tuple(_file_system(one) for one in data["file_systems"]),
+            file_systems=tuple(_file_system(entry) for entry in data["file_systems"]),
             starters={str(name): str(version) for name, version in data["starters"].items()},
             environment={str(name): str(value) for name, value in data["environment"].items()},
         )
@@ -139,21 +139,21 @@ def fabric(facts: NodeFacts) -> DetectedFabric:
 
 def storage(facts: NodeFacts) -> dict[str, Any]:
     """The value of the profile's `storage`: the largest writable local file system, and the shared ones."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     local = [
-        one
-        for one in facts.file_systems
-        if not one["shared"] and one["writable"] and one["free"] >= LEAST_LOCAL
+        disk
+        for disk in facts.file_systems
+        if not disk["shared"] and disk["writable"] and disk["free"] >= LEAST_LOCAL
     ]
-    disks = [one for one in local if one["type"] != "tmpfs"]
+    disks = [disk for disk in local if disk["type"] != "tmpfs"]
     # /tmp comes last: all programs of a node use it.
-    if best := max(disks or local, key=lambda one: (one["path"] != "/tmp", one["free"]), default=None):  # noqa: S108
+    if best := max(disks or local, key=lambda disk: (disk["path"] != "/tmp", disk["free"]), default=None):  # noqa: S108
         kind = "memory" if best["type"] == "tmpfs" else "disk" if best["rotational"] else "ssd"
         path = _job_directory(facts, best["path"]) or best["path"]
-        found["node_local"] = {"path": path, "size": f"{best['free'] // 2**30}GiB", "kind": kind}
-    if shared := sorted(one["path"] for one in facts.file_systems if one["shared"]):
-        found["shared"] = shared
-    return found
+        values["node_local"] = {"path": path, "size": f"{best['free'] // 2**30}GiB", "kind": kind}
+    if shared := sorted(disk["path"] for disk in facts.file_systems if disk["shared"]):
+        values["shared"] = shared
+    return values
 
 
 def _job_directory(facts: NodeFacts, below: str) -> str:
@@ -198,9 +198,9 @@ def summary(facts: NodeFacts) -> list[str]:
     if names := interfaces(facts):
         lines.append(f"interfaces {', '.join(names)}")
     lines += [
-        f"{one['path']}: {one['type'] or 'file system'}, {one['free'] // 2**30} GiB free"
-        for one in facts.file_systems
-        if one["writable"] and not one["shared"] and one["free"] >= LEAST_LOCAL
+        f"{disk['path']}: {disk['type'] or 'file system'}, {disk['free'] // 2**30} GiB free"
+        for disk in facts.file_systems
+        if disk["writable"] and not disk["shared"] and disk["free"] >= LEAST_LOCAL
     ]
     lines += [f"{program}: {version or 'there'}" for program, version in facts.starters.items()]
     return lines

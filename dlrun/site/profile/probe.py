@@ -178,4 +178,4 @@ def _has_left_queue(job: str, scheduler: Scheduler, runner: Runner) -> bool:
     done = runner(scheduler.queue([job]))
     if done.returncode:
         return scheduler.unknown_jobs(done.stderr, done.returncode)
-    return all(one.job_id != job or one.state.final for one in scheduler.parse_queue(done.stdout))
+    return all(entry.job_id != job or entry.state.final for entry in scheduler.parse_queue(done.stdout))

@@ -15,7 +15,7 @@ from dlrun.system.process import Runner, run
 def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
     """The facts of this cluster; raises Invalid without a scheduler, OperationFailed if it does not answer."""
     failed = None
-    for module in filter(lambda one: here.has(one.CLIENT), _modules()):
+    for module in filter(lambda module: here.has(module.CLIENT), _modules()):
         try:
             return cast("Cluster", module.cluster(Commands(runner, here.has)))
         except OperationFailed as error:

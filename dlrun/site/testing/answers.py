@@ -49,10 +49,10 @@ def read(directory: Path) -> dict[str, NodeAnswers]:
     lines = first.read_text(encoding="utf-8", errors="replace").splitlines() if first.exists() else []
     for log in log_files.find(directory, "all")[1:]:
         lines += [part for line in log_files.text(log) for part in line.splitlines()]
-    found: dict[str, NodeAnswers] = {}
+    by_host: dict[str, NodeAnswers] = {}
     for answers in parsed(lines):
-        found.setdefault(answers.host, answers)
-    return found
+        by_host.setdefault(answers.host, answers)
+    return by_host
 
 
 def parsed(lines: Iterable[str]) -> Iterable[NodeAnswers]:

@@ -31,18 +31,18 @@ class JobCost:
 
 def job_costs(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str]) -> list[JobCost]:
     """The jobs in the profile's order; raises InvalidFile for an invalid profile or `sets`."""
-    found = []
+    jobs = []
     for place in places(loaded.site, partitions):
         cost = plan_of(inputs_of(place, str(loaded.path), sets, cpus_per_rank=1)).cost
         assert cost is not None  # noqa: S101 - each of these jobs has a walltime
-        found.append(JobCost(place=place, cost=cost, run=is_run(place, partitions)))
-    return found
+        jobs.append(JobCost(place=place, cost=cost, run=is_run(place, partitions)))
+    return jobs
 
 
-def lines_of(found: Sequence[JobCost]) -> Iterator[str]:
+def lines_of(jobs: Sequence[JobCost]) -> Iterator[str]:
     """A line per job, and one for the sum of the submitted ones."""
-    yield from map(str, found)
-    costs = [one.cost for one in found if one.run]
+    yield from map(str, jobs)
+    costs = [job.cost for job in jobs if job.run]
     yield f"{many(len(costs), 'job')}, together at most {_amounts(costs)}"
 
 

@@ -30,9 +30,9 @@ class Fact:
 
 def merged(facts: Iterable[Fact]) -> list[Fact]:
     """One verdict per key: `differs` in any place wins, then `holds`."""
-    found = grouped(((fact.key, fact.origin), fact) for fact in facts)
+    by_key = grouped(((fact.key, fact.origin), fact) for fact in facts)
     result = []
-    for same in found.values():
+    for same in by_key.values():
         worst = min(_RANK[fact.verdict] for fact in same)
         kept = {(f.seen, f.line): f for f in same if _RANK[f.verdict] == worst}
         result += list(kept.values()) if worst == 0 else [next(iter(kept.values()))]

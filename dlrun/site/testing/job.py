@@ -121,10 +121,10 @@ def run(place: Place, ask: TestOptions) -> PlaceReport:
         return PlaceReport(place=place, inputs=inputs, nodes={}, waited=late)
     plan = plan_of(_asking(inputs))
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
-    found = reports(job.directory)
+    by_rank = reports(job.directory)
     fabric, modules = expected(inputs.site, "warn"), _modules(inputs.spec)
     ranks = compare_check(
-        plan, found, hosts_of(job.directory), fabric, interfaces=over, libraries=bool(modules)
+        plan, by_rank, hosts_of(job.directory), fabric, interfaces=over, libraries=bool(modules)
     )
     log = log_files.text(log_files.find(job.directory, "job")[0])
     return PlaceReport(

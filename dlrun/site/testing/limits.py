@@ -48,9 +48,9 @@ def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[
     queue = queue_of(name, partition.queue)
     if queue is None:
         return
-    live = next((one for one in cluster.queues if one.name == queue), None)
+    live = next((entry for entry in cluster.queues if entry.name == queue), None)
     if live is None:
-        listed = ", ".join(one.name for one in cluster.queues) or "none"
+        listed = ", ".join(entry.name for entry in cluster.queues) or "none"
         yield _fact(base, f"no partition {queue}; there are {listed}", holds=False)
         return
     yield _fact(base, f"partition {queue}", holds=True)

@@ -32,14 +32,14 @@ class Place:
 
 def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
     """The jobs in the profile's order; wanted: only of these partitions, if any."""
-    found = []
+    chosen = []
     single = next(iter(site.node_types)) if len(site.node_types) == 1 else None
     for name, partition in site.partitions.items():
         if not wanted or name in wanted:
-            found.append(_place(site, name, partition, partition.node_type or single))
+            chosen.append(_place(site, name, partition, partition.node_type or single))
     if not site.partitions:
-        found.append(_place(site, None, Partition(), single))
-    return found
+        chosen.append(_place(site, None, Partition(), single))
+    return chosen
 
 
 def is_run(place: Place, wanted: tuple[str, ...]) -> bool:

@@ -37,7 +37,7 @@ def record(
     before = read(path, here)
     if not new.holding and not new.differing & before.keys():
         return None
-    kept = {key: one for key, one in before.items() if key not in new.differing}
+    kept = {key: measurement for key, measurement in before.items() if key not in new.differing}
     text = to_text(tested.loaded.site.name, {**kept, **new.holding})
     beside, own = places(path, here)
     for place in (own,) if is_shipped(path) else (beside, own):
@@ -63,11 +63,11 @@ class Measured(NamedTuple):
 def measurements(tested: Verdicts, day: str) -> Measured:
     """The measurements of the values that were tested."""
     root = tested.loaded.profile.root
-    given = _by_place(root) if root is not None else {}
-    found: dict[str, Measurement] = {}
+    by_place = _by_place(root) if root is not None else {}
+    holding: dict[str, Measurement] = {}
     wrong: set[str] = set()
     for fact in tested.facts:
-        place = given.get(fact.origin) if fact.origin is not None else None
+        place = by_place.get(fact.origin) if fact.origin is not None else None
         if place is None:
             continue
         key, node = place
@@ -75,17 +75,17 @@ def measurements(tested: Verdicts, day: str) -> Measured:
             wrong.add(key)
         elif fact.verdict == "holds" and fact.key.endswith(key.rpartition(".")[2]):
             seen = " / ".join(line.strip() for line in fact.seen.splitlines() if line.strip())
-            found[key] = Measurement(value=value_text(node), seen=seen, by=_by(fact, tested), date=day)
-    return Measured({key: one for key, one in found.items() if key not in wrong}, wrong)
+            holding[key] = Measurement(value=value_text(node), seen=seen, by=_by(fact, tested), date=day)
+    return Measured({key: measurement for key, measurement in holding.items() if key not in wrong}, wrong)
 
 
 def _by_place(root: MapNode) -> Mapping[Origin, tuple[str, Node]]:
     """Place in the profile -> key and value: of each value, and of the sections that a job uses as a whole."""
-    found = {node.origin: (key, node) for key, node in facts(root)}
+    by_place = {node.origin: (key, node) for key, node in facts(root)}
     for key in _SECTIONS:
         if isinstance(node := root.get(key), MapNode):
-            found[node.origin] = (key, node)
-    return found
+            by_place[node.origin] = (key, node)
+    return by_place
 
 
 def _by(fact: Fact, tested: Verdicts) -> str:

@@ -111,8 +111,8 @@ def _unknown(loaded: LoadedSite, cluster: Cluster | None) -> set[str | None]:
     live = {queue.name for queue in cluster.queues}
     return {
         name
-        for name, one in loaded.site.partitions.items()
-        if (queue := queue_of(name, one.queue)) is not None and queue not in live
+        for name, partition in loaded.site.partitions.items()
+        if (queue := queue_of(name, partition.queue)) is not None and queue not in live
     }
 
 
@@ -196,23 +196,25 @@ def _of_job(report: PlaceReport) -> Iterator[Fact]:
     if report.without_gpus is not None:
         observed = f"a job that requests the GPUs of the profile is refused: {report.without_gpus}"
         yield Fact(key="scheduler.gpus", verdict="differs", seen=observed, where=where)
-    elif any(one.planned.gpus for one in report.ranks):
+    elif any(checked.planned.gpus for checked in report.ranks):
         yield Fact(
             key="scheduler.gpus", verdict="holds", seen="a job with its GPUs was accepted", where=where
         )
-    started = [one for one in report.ranks if one.report is not None]
+    started = [checked for checked in report.ranks if checked.report is not None]
     if len(started) < len(report.ranks):
-        found = f"{len(started)} of {many(len(report.ranks), 'rank')} began; the job's log ends with: {report.log or 'nothing'}"
+        fewer = f"{len(started)} of {many(len(report.ranks), 'rank')} began; the job's log ends with: {report.log or 'nothing'}"
         if not report.nodes:
-            found = f"the job printed nothing; its log ends with: {report.log or 'nothing'}"
-        yield Fact(key="launcher", verdict="differs", seen=found, where=where)
+            fewer = f"the job printed nothing; its log ends with: {report.log or 'nothing'}"
+        yield Fact(key="launcher", verdict="differs", seen=fewer, where=where)
         return
-    hosts = sorted({str(one.report["host"]) for one in started if one.report is not None})
+    hosts = sorted({str(checked.report["host"]) for checked in started if checked.report is not None})
     yield Fact(key="launcher", verdict="holds", seen=f"ranks began on {', '.join(hosts)}", where=where)
     if report.transport is not None and report.place.nodes > 1:
         yield Fact(key="fabric.expect", verdict="not seen", seen=report.transport, where=where)
     trips = [
-        one.report["round_trip"] for one in started if one.report is not None and "round_trip" in one.report
+        checked.report["round_trip"]
+        for checked in started
+        if checked.report is not None and "round_trip" in checked.report
     ]
     for who, difference in grouped(report.ranks):
         observed = f"{who}: {difference.what}; likely: {difference.cause}"
@@ -222,6 +224,6 @@ def _of_job(report: PlaceReport) -> Iterator[Fact]:
             seen=observed,
             where=where,
         )
-    if trips and not any(one.differences for one in report.ranks):
+    if trips and not any(checked.differences for checked in report.ranks):
         observed = f"1 MiB to rank 0 in {max(trips) * 1000:.1f} ms"
         yield Fact(key="rendezvous", verdict="holds", seen=observed, where=where)

@@ -77,11 +77,11 @@ def _storage(site: Site, node: NodeAnswers) -> Iterator[Fact]:
     local, there = site.storage.node_local, node.rest.get("node_local")
     if local is not None and there is not None:
         yield from _node_local(local, there, node)
-    kinds = {one["path"]: one for one in node.facts.file_systems}
+    kinds = {entry["path"]: entry for entry in node.facts.file_systems}
     for path, its in node.rest.get("shared", {}).items():
         key = "storage.shared"
         if not its["exists"]:
-            shared = sorted(name for name, one in kinds.items() if one["shared"])
+            shared = sorted(name for name, entry in kinds.items() if entry["shared"])
             line = f"shared: [{', '.join(shared)}]" if shared else None
             observed = f"{path} is not there; shared are {', '.join(shared) or 'none that are known'}"
             yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=line)
@@ -93,7 +93,7 @@ def _node_local(local: NodeLocal, there: Mapping[str, Any], node: NodeAnswers) -
     key = "storage.node_local"
     best = site_node.storage(node.facts).get("node_local", {})
     line = f"path: {best['path']}" if best else None
-    kinds = {one["path"]: one["shared"] for one in node.facts.file_systems}
+    kinds = {entry["path"]: entry["shared"] for entry in node.facts.file_systems}
     at = there["path"]
     shared = any(is_shared and (at == path or at.startswith(f"{path}/")) for path, is_shared in kinds.items())
     if not there["exists"] and at != local.path and "$" in at:
@@ -148,12 +148,12 @@ def _modules(site: Site, node: NodeAnswers) -> Iterator[Fact]:
             yield Fact(key=key, verdict="holds", seen=f"{name} loads", where=node.host)
         else:
             names = [
-                one.removesuffix("(default)")
-                for one in its.get("available", ())
-                if "/" in one and not one.endswith(":")
+                module.removesuffix("(default)")
+                for module in its.get("available", ())
+                if "/" in module and not module.endswith(":")
             ]
             near = nearest(name, names) or next(
-                (one for one in names if one.startswith(name.split("/")[0])), None
+                (module for module in names if module.startswith(name.split("/")[0])), None
             )
             right = list(site.environment.modules)
             if near is not None:

@@ -33,7 +33,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     from dlrun.site.verify import job as verify_job
 
     done = verify_job.run(spec, sets=sets, site=site, here=here, notice=notice)
-    wrong = [one for one in done.ranks if one.differences]
+    wrong = [checked for checked in done.ranks if checked.differences]
     if as_json:
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit(
@@ -70,35 +70,35 @@ def table_of(ranks: Sequence[Checked]) -> list[tuple[str, ...]]:
     """Header and rows; there are columns for GPUs and adapters if the plan has any."""
     from dlrun.model.cpuset import format_list
 
-    with_gpus = any(one.planned.gpus or _gpus(one) != "-" for one in ranks)
-    with_nics = any(one.planned.nic for one in ranks)
+    with_gpus = any(checked.planned.gpus or _gpus(checked) != "-" for checked in ranks)
+    with_nics = any(checked.planned.nic for checked in ranks)
     header = ["RANK", "HOST", "CPUS", "MEMORY"]
     header += ["GPUS"] * with_gpus + ["ADAPTER"] * with_nics
     header += ["1 MIB TO RANK 0", "LIBRARY", "VERDICT"]
     rows: list[tuple[str, ...]] = [tuple(header)]
-    for one in ranks:
-        middle = [_gpus(one)] * with_gpus + [_adapter(one)] * with_nics
-        verdict = "differs" if one.differences else "as planned"
-        if (its := one.report) is None:
-            rows.append((str(one.rank), *["-"] * (len(header) - 2), verdict))
+    for checked in ranks:
+        middle = [_gpus(checked)] * with_gpus + [_adapter(checked)] * with_nics
+        verdict = "differs" if checked.differences else "as planned"
+        if (its := checked.report) is None:
+            rows.append((str(checked.rank), *["-"] * (len(header) - 2), verdict))
             continue
-        start = (str(one.rank), its["host"], format_list(its["mask"]), its["memory"] or "-")
+        start = (str(checked.rank), its["host"], format_list(its["mask"]), its["memory"] or "-")
         rows.append((*start, *middle, _trip(its), _library(its), verdict))
     return rows
 
 
-def _gpus(one: Checked) -> str:
-    seen = (one.report or {}).get("gpus") or {}
+def _gpus(checked: Checked) -> str:
+    seen = (checked.report or {}).get("gpus") or {}
     # Some schedulers write -1 where a job has no GPU, others NoDevFiles.
     shown = (value for value in seen.values() if value not in ("-1", "NoDevFiles"))
     return ";".join(dict.fromkeys(shown)) or "-"
 
 
-def _adapter(one: Checked) -> str:
+def _adapter(checked: Checked) -> str:
     """`mlx5_0: active`."""
-    if one.planned.nic is None:
+    if checked.planned.nic is None:
         return "-"
-    return f"{one.planned.nic}: {((one.report or {}).get('adapters') or {}).get(one.planned.nic, 'absent')}"
+    return f"{checked.planned.nic}: {((checked.report or {}).get('adapters') or {}).get(checked.planned.nic, 'absent')}"
 
 
 def _trip(report: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from dlrun.site.verify.report import Checked, Difference, NodeRanks, Planned, Re
 
 def compare_check(
     plan: Plan,
-    found: Mapping[int, Report],
+    reports: Mapping[int, Report],
     hosts: Sequence[str],
     fabric: FabricCheck | None = None,
     *,
@@ -39,13 +39,13 @@ def compare_check(
     """
     request, placement = plan.request, plan.binding.placement
     # By node, to find cores that two of its ranks share.
-    of_host: dict[str, list[Report]] = grouped((its["host"], its) for its in found.values())
-    limits = _usual_limits(found.values())
+    of_host: dict[str, list[Report]] = grouped((its["host"], its) for its in reports.values())
+    limits = _usual_limits(reports.values())
     checked = []
     for rank in range(request.ranks):
         node, local_rank = divmod(rank, request.ranks_per_node)
         planned = _planned(plan, _row(placement, local_rank), hosts[node] if node < len(hosts) else None)
-        report = found.get(rank)
+        report = reports.get(rank)
         if report is None:
             lost = Difference(what="it did not report", cause="it never started, or ended early: see its log")
             checked.append(Checked(rank=rank, planned=planned, report=None, differences=(lost,)))
@@ -53,7 +53,7 @@ def compare_check(
         # Bound as the local rank that it is, wherever the plan has it.
         place = _row(placement, report["local_rank"])
         differences = _located(planned.host, local_rank, report)
-        differences += verify_network.reached(plan, report, found.get(0), interfaces)
+        differences += verify_network.reached(plan, report, reports.get(0), interfaces)
         differences += _threads(plan, report)
         beside = [its for its in of_host[report["host"]] if its is not report]
         if place is not None:
@@ -71,7 +71,7 @@ def compare_check(
     return checked
 
 
-def compare_nodes(plan: Plan, found: Mapping[int, Report], hosts: Sequence[str]) -> list[NodeRanks]:
+def compare_nodes(plan: Plan, reports: Mapping[int, Report], hosts: Sequence[str]) -> list[NodeRanks]:
     """Planned and found ranks of each node, if they differ on one: nodes without any rank first, then in order."""
     request = plan.request
     planned = {
@@ -81,12 +81,12 @@ def compare_nodes(plan: Plan, found: Mapping[int, Report], hosts: Sequence[str])
         for node, host in enumerate(hosts)
     }
     runs: dict[str, tuple[int, ...]] = dict.fromkeys(hosts, ())
-    for rank, report in sorted(found.items()):
+    for rank, report in sorted(reports.items()):
         runs[report["host"]] = (*runs.get(report["host"], ()), rank)
     nodes = [NodeRanks(host=host, planned=planned.get(host, ()), ranks=its) for host, its in runs.items()]
-    if all(one.ranks == one.planned for one in nodes):
+    if all(node.ranks == node.planned for node in nodes):
         return []
-    return sorted(nodes, key=lambda one: bool(one.ranks))
+    return sorted(nodes, key=lambda node: bool(node.ranks))
 
 
 def _row(placement: Placement | None, local_rank: int) -> RankPlacement | None:
@@ -127,23 +127,23 @@ def _threads(plan: Plan, report: Report) -> list[Difference]:
 
 
 def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) -> list[Difference]:
-    found = []
+    differences = []
     seen, mask = set(report["mask"]), set(planned.mask)
     if what := wrong_cpus(planned.mask, [report["mask"]]):
-        found.append(Difference(what=what, cause=_cause(seen, mask, report, beside)))
+        differences.append(Difference(what=what, cause=_cause(seen, mask, report, beside)))
     elif split := _split(mask, report):
         other = [cpu for its in beside for cpu in set(its["mask"]) & set(split)]
         if other:
             what = f"shares a core with another rank: CPUs {listed(split)} are one core of its node"
-            found.append(Difference(what=what, cause=_SMT))
+            differences.append(Difference(what=what, cause=_SMT))
     adapters = report.get("adapters")
     if planned.nic is not None and adapters and (state := adapters.get(planned.nic, "absent")) not in _UP:
-        found.append(
+        differences.append(
             Difference(
                 what=f"its network adapter {planned.nic} is {state}", cause=_ADAPTER[state == "absent"]
             )
         )
-    return found + _memory(planned, report)
+    return differences + _memory(planned, report)
 
 
 _UP = ("active", "up", "unknown")
@@ -224,13 +224,13 @@ def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Diffe
     """Differences in the visible GPUs and those that the rank may open."""
     variable, request = plan.binding.gpu_variable, plan.request
     per_node = request.gpus_per_node or 0
-    given = report.get("given_gpus")
+    assigned = report.get("given_gpus")
     cards = bool(report.get("cards"))
     left = cards and variable == VISIBILITY["ze"]  # to the user, who lets Level Zero count cards
-    if given is None and variable and not left and place is not None and place.gpus:
-        given = f"{variable}={','.join(map(str, place.gpus))}"
+    if assigned is None and variable and not left and place is not None and place.gpus:
+        assigned = f"{variable}={','.join(map(str, place.gpus))}"
     per_rank = per_node // request.ranks_per_node
-    wrong = wrong_gpus(per_rank, per_node, given, report["gpus"], report.get("gpu_devices"), cards=cards)
+    wrong = wrong_gpus(per_rank, per_node, assigned, report["gpus"], report.get("gpu_devices"), cards=cards)
     if wrong is None:
         return []
     cause = "the others are in the job's control group, or the driver has lost some"
@@ -245,13 +245,13 @@ _LIMITS = {"open_files": ("may open", "files", "-n"), "locked_memory": ("may loc
 
 def _usual_limits(reports: Iterable[Report]) -> dict[str, int]:
     """The most frequent value of each limit; the higher of equally frequent ones."""
-    found: dict[str, int] = {}
+    usual: dict[str, int] = {}
     every = list(reports)
     for name in _LIMITS:
         counts = Counter(_limit(its, name) for its in every if name in its)
         if counts:
-            found[name] = max(counts, key=lambda value: (counts[value], value))
-    return found
+            usual[name] = max(counts, key=lambda value: (counts[value], value))
+    return usual
 
 
 def _limit(report: Report, name: str) -> int:
@@ -260,7 +260,7 @@ def _limit(report: Report, name: str) -> int:
 
 def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
     """Differences: limits lower than those of most ranks."""
-    found = []
+    differences = []
     for name, least in usual.items():
         if name not in report or (mine := _limit(report, name)) >= least:
             continue
@@ -268,15 +268,15 @@ def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
         most = "any number" if least == 1 << 63 else least
         what = f"{verb} {mine} {of}, and most ranks {most} (`ulimit {option}`)"
         cause = "the scheduler's daemon on its node was started with another limit"
-        found.append(Difference(what=what, cause=cause))
-    return found
+        differences.append(Difference(what=what, cause=cause))
+    return differences
 
 
 def _variables(plan: Plan, report: Report) -> list[Difference]:
     """Differences: communication variables of the plan with another value in the rank."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     if (seen := report.get("variables")) is None:
-        return found
+        return differences
     for variable in plan.variables:
         wanted = variable.value.literal
         steers = variable.rule.startswith("fabric") or variable.name in seen
@@ -285,5 +285,5 @@ def _variables(plan: Plan, report: Report) -> list[Difference]:
         if (value := seen.get(variable.name)) != wanted:
             what = f"{variable.name} is {value if value is not None else 'not set'}, not {wanted}"
             cause = "a module, the launcher, a container or a start-up file of the shell sets it afterwards"
-            found.append(Difference(what=what, cause=cause))
-    return found
+            differences.append(Difference(what=what, cause=cause))
+    return differences

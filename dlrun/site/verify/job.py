@@ -77,15 +77,15 @@ def run(
         notice(f"warning: {warning}")
     job = run_here(plan) if here else _submitted(plan, notice)
     fabric = expected(inputs.site, "warn")
-    found = reports(job.directory)
+    by_rank = reports(job.directory)
     interfaces = tuple(over) or interfaces_of(plan)
     hosts = hosts_of(job.directory)
-    ranks = compare_check(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(modules))
+    ranks = compare_check(plan, by_rank, hosts, fabric, interfaces=interfaces, libraries=bool(modules))
     unseen = unseen_of(ranks, modules, fabric, inputs.site.name)
     return Verified(
         job=job,
         ranks=ranks,
-        nodes=compare_nodes(plan, found, hosts),
+        nodes=compare_nodes(plan, by_rank, hosts),
         network=Network(fabric=fabric, interfaces=interfaces, unseen=unseen),
     )
 
@@ -132,10 +132,10 @@ def unseen_of(
     """The reason why the communication library's transport was not seen or compared, or None."""
     if not modules:
         return "a job on one node does not use the fabric"
-    libraries = [one.report.get("library") or {} for one in ranks if one.report is not None]
-    if libraries and not any("by" in one for one in libraries):
+    libraries = [checked.report.get("library") or {} for checked in ranks if checked.report is not None]
+    if libraries and not any("by" in library for library in libraries):
         return f"the job's python3 has no {' and no '.join(modules)}, so its library cannot be tested"
-    if not any(one.report and one.report.get("transport") for one in ranks):
+    if not any(checked.report and checked.report.get("transport") for checked in ranks):
         return "no library logged its transport"
     if fabric is None:
         return f"site `{site}` has no fabric that dlrun knows (`fabric.name`), so any transport is accepted"
@@ -144,7 +144,7 @@ def unseen_of(
 
 def reports(run: Path) -> dict[int, dict[str, Any]]:
     """Rank -> its report; `library`: result of its test, `transport`: the library's logged transport."""
-    found: dict[int, dict[str, Any]] = {}
+    by_rank: dict[int, dict[str, Any]] = {}
     tried: dict[int, dict[str, Any]] = {}
     logged: list[transport_lines.Chosen | None] = []
     for log in log_files.find(run, "all")[1:]:
@@ -154,21 +154,21 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
         logged.append(chosen)
         for report in of_log.values():
             report["transport"] = chosen._asdict() if chosen is not None else None
-        found |= of_log
+        by_rank |= of_log
         tried |= _marked(lines, "dlrun-library ")
     for_all = transport_lines.logged_for_all(logged)
-    for rank, report in found.items():
+    for rank, report in by_rank.items():
         report["library"] = tried.get(rank)
         if report["transport"] is None and for_all is not None:
             report["transport"] = for_all._asdict()
-    return found
+    return by_rank
 
 
 def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
     """Rank -> JSON after a mark, before which the framework's agent may add a prefix to each line."""
     texts = (line.partition(mark)[2] for line in lines)
     every = [json.loads(text) for text in texts if text]
-    return {int(one["rank"]): one for one in every}
+    return {int(record["rank"]): record for record in every}
 
 
 def hosts_of(run: Path) -> list[str]:

@@ -25,35 +25,35 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
 
     first: report of rank 0, or None.
     """
-    found = []
+    differences = []
     if "unreached" in report:
         what = f"does not reach rank 0 at {report.get('rendezvous')}: {report['unreached']}"
         cause = f"the site's rendezvous rule ({plan.rendezvous.rule}), or a firewall"
         if report["rank"] == 0:
             what = f"was not reached by all others: {report['unreached']}"
-        found.append(Difference(what=what, cause=cause))
+        differences.append(Difference(what=what, cause=cause))
     elif report["sum"] != (right := plan.request.ranks * (plan.request.ranks + 1) // 2):
-        found.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
+        differences.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
                                 cause="ranks of another run answered"))  # fmt: skip
     if abs(report.get("clock", 0.0)) > SKEW:
         what = f"its clock is {report['clock']:+.1f} s from rank 0's"
-        found.append(Difference(what=what, cause="no time service on a node"))
+        differences.append(Difference(what=what, cause="no time service on a node"))
     over = ", ".join(interfaces)
     if "unsent" in report:
         what = f"a message of 1 MiB does not reach rank 0 at {report['unsent_to']}{over and ' over ' + over}: {report['unsent']}"
         cause = "a cable, a firewall, or a wrong address or netmask of that interface"
-        found.append(Difference(what=what, cause=cause))
+        differences.append(Difference(what=what, cause=cause))
     if interfaces and (used := report.get("interface")) not in (None, "lo", *interfaces):
         lacks = [
-            one["host"]
-            for one in (report, first)
-            if one and not set(interfaces) & set(one.get("addresses", ()))
+            report["host"]
+            for report in (report, first)
+            if report and not set(interfaces) & set(report.get("addresses", ()))
         ]
         who = list(dict.fromkeys(lacks)) or ["a node"]
         lack = f"{' and '.join(who)} {'have' if who[1:] else 'has'} no address on {over}"
         cause = f"{lack}: it is down, or the profile is of other nodes"
-        found.append(Difference(what=f"reaches rank 0 over {used}, not {over}", cause=cause))
-    return found
+        differences.append(Difference(what=f"reaches rank 0 over {used}, not {over}", cause=cause))
+    return differences
 
 
 def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Difference]:
@@ -71,17 +71,19 @@ def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Diff
         return [Difference(what=what, cause=cause)]
     if "sums" not in result:  # there is no library
         return []
-    found, ranks = [], plan.request.ranks
+    differences, ranks = [], plan.request.ranks
     right = ranks * (ranks + 1) // 2
     if result["sums"] != [right, right] or result["before"] != (report["rank"] - 1) % ranks:
         what = f"{result['by']} receives wrong numbers: sums {result['sums']}, from rank {result['before']}"
-        found.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
+        differences.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
     if result.get("gpus") == 0 and plan.request.gpus_per_node:
         cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
-        found.append(Difference(what=f"{result['by']} detects no GPU, but the plan has some", cause=cause))
+        differences.append(
+            Difference(what=f"{result['by']} detects no GPU, but the plan has some", cause=cause)
+        )
     if fabric is not None and (chosen := report.get("transport")) is not None:
-        found += _fallen_back(chosen, report, fabric)
-    return found
+        differences += _fallen_back(chosen, report, fabric)
+    return differences
 
 
 def _fallen_back(chosen: Report, report: Report, fabric: FabricCheck) -> list[Difference]:

@@ -63,10 +63,12 @@ class NodeRanks:
 
 def grouped(ranks: Sequence[Checked]) -> list[tuple[str, Difference]]:
     """(ranks, difference) of each distinct difference, with ranks as `rank 3` or `ranks 0-7,9`, by first rank."""
-    found = grouping.grouped(((its.what, its.cause), one.rank) for one in ranks for its in one.differences)
+    by_difference = grouping.grouped(
+        ((its.what, its.cause), checked.rank) for checked in ranks for its in checked.differences
+    )
     return [
         (f"rank{'s' if len(who) > 1 else ''} {format_list(who)}", Difference(what=what, cause=cause))
-        for (what, cause), who in found.items()
+        for (what, cause), who in by_difference.items()
     ]
 
 
