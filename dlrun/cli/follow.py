@@ -151,9 +151,9 @@ def _print_use(job: Job, states: Sequence[JobStatus]) -> None:
     from dlrun.jobs.queue.cost_text import used
     from dlrun.jobs.queue.results import usage
 
-    found = usage(job, states)
-    if found is not None:
-        notice(f"job {job.shown_id()} {used(found)}")
+    spent = usage(job, states)
+    if spent is not None:
+        notice(f"job {job.shown_id()} {used(spent)}")
 
 
 def print_cause(job: Job) -> None:

@@ -87,13 +87,13 @@ class Finder(FileFinder):
     @classmethod
     def of(cls, directory: str) -> Finder:
         """The finder of an entry of `sys.path`; raises ImportError if it is not a directory, which its list shows."""
-        found = cls(directory, *((kind, [suffix]) for suffix, kind in KINDS))
+        finder = cls(directory, *((kind, [suffix]) for suffix, kind in KINDS))
         try:
             with suppress(PermissionError):  # nothing is found in a directory that cannot be listed
-                found._list()
+                finder._list()
         except OSError as error:
             raise ImportError("only directories are supported", path=directory) from error
-        return found
+        return finder
 
     def _list(self) -> None:
         """Read the names; raises OSError."""

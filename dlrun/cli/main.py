@@ -117,13 +117,13 @@ class LazyGroup(click.Group):
                 else "`dlrun --help` lists the commands"
             )
             raise UsageError(f"no such command: `{name}`", help=hint)
-        found, command, rest = super().resolve_command(ctx, args)
+        command_name, command, rest = super().resolve_command(ctx, args)
         name = ALIASES.get(name, name)
         if command is not None and (place := chosen(name, command, rest)) is not None:
             option, equals, value = rest[place].partition("=")
             rest[place : place + 1] = [value] if equals else []
-            return f"{found} {option}", self.get_command(ctx, FORMS[name][option].former), rest
-        return found, command, rest
+            return f"{command_name} {option}", self.get_command(ctx, FORMS[name][option].former), rest
+        return command_name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; unlike click, do not treat a broken pipe as a failure."""

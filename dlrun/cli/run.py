@@ -135,23 +135,25 @@ def command(
 def _settings(ctx: click.Context) -> list[str]:
     """The keys that options set; a list of hosts is written with brackets of its own."""
     return [
-        f"resources.hosts=['{one.partition('=')[2]}']" if one.startswith("resources.hosts=") else one
-        for one in ctx.meta.get("dlrun.run.keys", [])
+        f"resources.hosts=['{setting.partition('=')[2]}']"
+        if setting.startswith("resources.hosts=")
+        else setting
+        for setting in ctx.meta.get("dlrun.run.keys", [])
     ]
 
 
 def _reader(
-    words: tuple[str, ...], given: tuple[str, ...] | None, site: str | None
+    words: tuple[str, ...], command_line: tuple[str, ...] | None, site: str | None
 ) -> Callable[[tuple[str, ...]], Inputs]:
     """The function that reads the spec of the command line with settings; raises Invalid for none or both."""
     from dlrun.errors import Invalid
     from dlrun.jobs.running.command import command_inputs
     from dlrun.jobs.submission.prepare import spec_inputs
 
-    if given is not None and words:
+    if command_line is not None and words:
         raise Invalid("there is a spec and a command", help="give one of the two; options come before `--`")
-    if given:
-        return lambda sets: command_inputs(given, sets=sets, site=site)
+    if command_line:
+        return lambda sets: command_inputs(command_line, sets=sets, site=site)
     if len(words) == 1:
         return lambda sets: spec_inputs(Path(words[0]), sets=sets, site=site)
     example = "dlrun run -- " + (" ".join(words) if words else "python train.py")
@@ -177,7 +179,7 @@ def _run(plan: Plan, inputs: Inputs, job_dir: Path | None, *, all_ranks: bool, a
         notice(f"ended by signal; job directory: {job.directory}")
         return 128 + received[0]
     codes = [(run_state(run) or {}).get("exit_code") for run in job.run_directories()]
-    code = next((1 if one is None else int(one) for one in codes if one != 0), 0)
+    code = next((1 if exit_code is None else int(exit_code) for exit_code in codes if exit_code != 0), 0)
     if code and not as_json:
         print_cause(job)
         notice(f"job directory: {job.directory}")

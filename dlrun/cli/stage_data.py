@@ -239,12 +239,12 @@ def _wait(planned: StagingJob, job: Job) -> int:
     return status
 
 
-def _print_paths(found: dict[str, Any], as_json: bool) -> int:
+def _print_paths(report: dict[str, Any], as_json: bool) -> int:
     """Print the path of each data set on the nodes; returns 0."""
     if as_json:
-        emit("stage", found, one_line=True)
+        emit("stage", report, one_line=True)
     else:
-        echo("\n".join(found["sets"].values()))
+        echo("\n".join(report["sets"].values()))
     return 0
 
 
@@ -270,10 +270,10 @@ def _look_after(
         return 0
     form = ["--json"] if as_json else []
     status = 0
-    for one in evict:
-        status = status or manage(["evict", "--to", directory, "--name", one, *form])
-    for one in verify_set:
-        status = status or manage(["verify", "--to", directory, "--name", one, *form])
+    for name in evict:
+        status = status or manage(["evict", "--to", directory, "--name", name, *form])
+    for name in verify_set:
+        status = status or manage(["verify", "--to", directory, "--name", name, *form])
     if clean:
         status = status or manage(["clean", "--to", directory, "--all", *form])
     if listing and not status:
@@ -291,16 +291,16 @@ def _show_caches(directory: str) -> None:
     place = Path(directory)
     place = place.with_name(place.name.replace("dlrun-", "dlrun-caches-", 1))
     try:
-        found = {
-            one: max(inside.lstat().st_mtime for inside in (one, *one.rglob("*")))
-            for one in place.iterdir()
-            if one.is_dir()
+        caches = {
+            cache: max(inside.lstat().st_mtime for inside in (cache, *cache.rglob("*")))
+            for cache in place.iterdir()
+            if cache.is_dir()
         }
     except OSError:  # none, or another user's
         return
-    for one, written in sorted(found.items(), key=lambda item: -item[1]):
+    for cache, written in sorted(caches.items(), key=lambda item: -item[1]):
         ago = clock(max(0.0, time.time() - written))
-        notice(f"caches of compilers: {one}: {size_of(one)}, last written {ago} ago")
+        notice(f"caches of compilers: {cache}: {size_of(cache)}, last written {ago} ago")
 
 
 def _draw_sets(directory: str) -> int:
@@ -309,8 +309,8 @@ def _draw_sets(directory: str) -> int:
     from dlrun.terminal.table import Column, show
     from dlrun.usage.formats import clock, size
 
-    found = data_sets(directory)
-    if found is None:
+    sets = data_sets(directory)
+    if sets is None:
         return 1
     columns = [
         Column(title="DATA SET"), Column(title="SIZE", right=True), Column(title="FILES", right=True, drop=2),
@@ -319,11 +319,11 @@ def _draw_sets(directory: str) -> int:
     now = time.time()
     rows = [
         (
-            one["name"], size(one["bytes"]), f"{one['files']:,}",
-            f"used by {', '.join(one['users'])}" if one["users"] else f"unused for {clock(max(0.0, now - one['used']))}",
-            one["source"],
+            entry["name"], size(entry["bytes"]), f"{entry['files']:,}",
+            f"used by {', '.join(entry['users'])}" if entry["users"] else f"unused for {clock(max(0.0, now - entry['used']))}",
+            entry["source"],
         )
-        for one in found
+        for entry in sets
     ]  # fmt: skip
     if rows:
         show(columns, rows)

@@ -82,9 +82,9 @@ def command(
     inputs = read_inputs(spec, sets=sets, site=site)
     if add_to is not None:
         others = {"--check": check, "--fetch": fetch, "--job-dir": job_dir, "--snapshot": snapshot}
-        if given := next((option for option, value in others.items() if value), None):
+        if unused := next((option for option, value in others.items() if value), None):
             raise Invalid(
-                f"`{given}` has no effect with `--add-to`: no job is submitted", help=f"remove `{given}`"
+                f"`{unused}` has no effect with `--add-to`: no job is submitted", help=f"remove `{unused}`"
             )
         job = _job_to_extend(add_to, host, transport)
         return _add(inputs, job, dry_run=dry_run, wait=wait, parsable=parsable, as_json=as_json)
@@ -148,8 +148,8 @@ def _job_to_extend(word: str, host: str | None, transport: str | None) -> Job:
     job = select(word).job
     name, remote = job.directory.name, job.remote
     if remote is None:
-        if given := "--host" if host else "--transport" if transport else None:
-            raise Invalid(f"job `{name}` was submitted on this machine", help=f"leave out `{given}`")
+        if unused := "--host" if host else "--transport" if transport else None:
+            raise Invalid(f"job `{name}` was submitted on this machine", help=f"leave out `{unused}`")
         return job
     if host not in (None, remote.host):
         raise Invalid(f"job `{name}` is on `{remote.host}`, not on `{host}`", help="leave out `--host`")
@@ -197,8 +197,8 @@ def _fetch(prepared: Prepared, job_dir: Path | None, as_json: bool) -> int:
     base = base_for(prepared.inputs.site if prepared.inputs is not None else None).absolute()
     plan = fetched(prepared.plan, base, (job_dir or base / "job").absolute(), notice)
     sets = [data for each in plan.programs for data in each.data]
-    places = [*dict.fromkeys(one.source for one in sets if one.hub is not None)]
-    places += dict.fromkeys(one.image for one in containers(plan))
+    places = [*dict.fromkeys(data_set.source for data_set in sets if data_set.hub is not None)]
+    places += dict.fromkeys(container.image for container in containers(plan))
     return _show_fetched(places, as_json)
 
 
@@ -263,8 +263,8 @@ def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
 
     load = remote.preview(inputs, to, notice=notice)
     warn(load.plan.warnings)
-    for one in load.sent:
-        notice(f"would copy {one.name} to the login node")
+    for entry in load.sent:
+        notice(f"would copy {entry.name} to the login node")
     return show_scripts(load.texts, as_json)
 
 

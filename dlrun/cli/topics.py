@@ -81,10 +81,10 @@ def command(ctx: click.Context, topic: str | None) -> None:
     if topic in TOPICS:
         echo_drawn(TOPICS[topic] + "\n")
     elif topic is not None and isinstance(group, click.Group):
-        name, found, _ = group.resolve_command(ctx, [topic])
-        if found is not None and ctx.parent is not None:
-            with click.Context(found, info_name=name, parent=ctx.parent) as inner:
-                echo_drawn(found.get_help(inner) + "\n")
+        name, subcommand, _ = group.resolve_command(ctx, [topic])
+        if subcommand is not None and ctx.parent is not None:
+            with click.Context(subcommand, info_name=name, parent=ctx.parent) as inner:
+                echo_drawn(subcommand.get_help(inner) + "\n")
     elif ctx.parent is not None:
         echo_drawn(ctx.parent.get_help() + "\n")
         echo_drawn(f"\nTopics: {', '.join(TOPICS)}\n")

@@ -63,8 +63,8 @@ def command(
     studies = {directory: clean.jobs_in(directory) for word in jobs if (directory := clean.study_of(word))}
     named = [store.find(word, base) for word in jobs if not clean.study_of(word)]
     members = [job for inside in studies.values() for job in inside]
-    found = [*named, *members] if jobs else store.all_jobs(base)
-    chosen = list({job.directory: job for job in found}.values())
+    wanted = [*named, *members] if jobs else store.all_jobs(base)
+    chosen = list({job.directory: job for job in wanted}.values())
     places = [base, *(job.directory.parent for job in chosen)]
     named_by_jobs = [place for job in chosen for place in bases_named(job.directory)]
     kept_in = [*places, *named_by_jobs, *bases_noted(base)]
@@ -74,19 +74,19 @@ def command(
     going = clean.removable(listed, others=everything)
     if not as_json:
         _show(listed)
-        for one in listed:
-            _show_others(one, everything=everything)
+        for candidate in listed:
+            _show_others(candidate, everything=everything)
     yes = yes or (everything and not as_json and _asked(going))
     gone: list[Candidate] = []
     if yes:
-        with clean.locked(one.directory for one in going if one.jobs is not None):
-            gone = [one for one in going if clean.remove(one, others=everything)]
+        with clean.locked(candidate.directory for candidate in going if candidate.jobs is not None):
+            gone = [candidate for candidate in going if clean.remove(candidate, others=everything)]
         links.forget_lost(base)
     _clean_unfinished(places, yes=yes)
     _clean_code(places, prune=yes)
     _clean_hubs(kept_in, prune=yes)
     if as_json:
-        jobs_as_data = [_as_data(one, removed=one in gone) for one in listed]
+        jobs_as_data = [_as_data(candidate, removed=candidate in gone) for candidate in listed]
         left = _stores_as_data(kept_in)
         echo_json({"version": JSON_VERSION, "clean": jobs_as_data, "stores": left}, indent=1)
         return
@@ -98,8 +98,10 @@ def _clean_unfinished(places: Sequence[Path], *, yes: bool) -> None:
     from dlrun.jobs.records import unfinished
 
     for place in dict.fromkeys(places):
-        found = unfinished.remove(place) if yes else [directory for directory, _ in unfinished.find(place)]
-        for directory in found:
+        directories = (
+            unfinished.remove(place) if yes else [directory for directory, _ in unfinished.find(place)]
+        )
+        for directory in directories:
             fate = "removed" if yes else "`--yes` removes it"
             notice(f"{directory}: what a submission that was killed has left; {fate}")
 
@@ -209,7 +211,7 @@ def _asked(going: Sequence[Candidate]) -> bool:
 
     if not going or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    count = sum(len(one.contents.others) for one in going)
+    count = sum(len(candidate.contents.others) for candidate in going)
     which = f"{_directories(going)}, with {many(count, 'file')} that dlrun did not write"
     return click.confirm(f"Remove {which}?", err=True)
 
@@ -217,8 +219,8 @@ def _asked(going: Sequence[Candidate]) -> bool:
 def _directories(candidates: Sequence[Candidate]) -> str:
     from dlrun.model.units import Bytes, many
 
-    room = Bytes(sum(one.contents.size for one in candidates))
-    studies = sum(one.jobs is not None for one in candidates)
+    room = Bytes(sum(candidate.contents.size for candidate in candidates))
+    studies = sum(candidate.jobs is not None for candidate in candidates)
     whose = [many(len(candidates) - studies, "job")] if len(candidates) > studies else []
     whose += [f"{studies} stud{'y' if studies == 1 else 'ies'}"] if studies else []
     return f"the director{'y' if len(candidates) == 1 else 'ies'} of {' and '.join(whose)} ({room})"
@@ -229,18 +231,18 @@ def _report(
 ) -> None:
     """Print what was removed, or what the command for it is."""
 
-    held = [one for one in listed if one.kept is None and one not in going]
+    held = [candidate for candidate in listed if candidate.kept is None and candidate not in going]
     if held:
         which = f"{len(held)} director{'y' if len(held) == 1 else 'ies'}"
-        if any(one.contents.others for one in listed):
+        if any(candidate.contents.others for candidate in listed):
             notice(f"{which} kept, with files that dlrun did not write; `--all` includes them")
         else:
             notice(f"{which} kept: a study goes as a whole")
     if yes:
         notice(f"removed {_directories(gone)}" if gone else "removed nothing")
-        for one in going:
-            if one not in gone:
-                notice(f"{one.directory} is kept: a file that dlrun did not write has appeared in it")
+        for candidate in going:
+            if candidate not in gone:
+                notice(f"{candidate.directory} is kept: a file that dlrun did not write has appeared in it")
     elif going:
         notice(f"`dlrun clean --yes` with the same options removes {_directories(going)}")
     else:
@@ -252,12 +254,12 @@ def _show(listed: Sequence[Candidate]) -> None:
     from dlrun.terminal.table import Column, show
 
     rows = []
-    for one in listed:
-        others = one.contents.others
+    for candidate in listed:
+        others = candidate.contents.others
         room = Bytes(sum(other.size for other in others))
         rows.append((
-            one.directory.name, f"{int(one.age) // 86400}d", str(one.contents.size),
-            f"{many(len(others), 'file')} ({room})" if others else "", "yes" if one.kept else "",
+            candidate.directory.name, f"{int(candidate.age) // 86400}d", str(candidate.contents.size),
+            f"{many(len(others), 'file')} ({room})" if others else "", "yes" if candidate.kept else "",
         ))  # fmt: skip
     if rows:
         titles = ("JOB", "AGE", "SIZE", "OTHER FILES", "KEPT")

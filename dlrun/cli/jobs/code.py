@@ -30,24 +30,24 @@ def command(job: str, to: Path | None, as_json: bool) -> None:
     from dlrun.jobs.records import jobs
     from dlrun.model.units import many
 
-    found = jobs.find(job)
-    listed, history = file_list(found), History(found)
-    stored = (found.directory / SNAPSHOT).exists()
+    record = jobs.find(job)
+    listed, history = file_list(record), History(record)
+    stored = (record.directory / SNAPSHOT).exists()
     if to is not None:
         if not stored and history.commit is not None:
             raise Invalid(
-                f"the code of `{found.directory.name}` was recorded, not stored",
+                f"the code of `{record.directory.name}` was recorded, not stored",
                 help=f"`git worktree add DIRECTORY {history.commit.partition('-')[0]}` in its repository has the commit, and "
-                f"`{found.directory / 'code' / 'diff'}` what differed from it",
+                f"`{record.directory / 'code' / 'diff'}` what differed from it",
             )
-        tree = snapshot.tree_of(found.directory)
-        if found.remote is not None and not tree.is_dir():
+        tree = snapshot.tree_of(record.directory)
+        if record.remote is not None and not tree.is_dir():
             raise Invalid(
-                f"the code of `{found.directory.name}` is on `{found.remote.host}`, in `{tree}`",
-                help=f"copy it from there: `scp -r {found.remote.host}:{tree} {to}`",
+                f"the code of `{record.directory.name}` is on `{record.remote.host}`, in `{tree}`",
+                help=f"copy it from there: `scp -r {record.remote.host}:{tree} {to}`",
             )
         if not tree.is_dir():
-            raise snapshot.gone(found.directory, tree)
+            raise snapshot.gone(record.directory, tree)
         store.write_out(tree, listed, to)
         notice(f"wrote {many(len(listed.files), 'file')} to {to}")
     facts = dict(history.facts())
@@ -68,4 +68,4 @@ def command(job: str, to: Path | None, as_json: bool) -> None:
         for name, target in listed.links.items():
             echo(f"{'link':64}  {name} -> {target}")
     if not listed.files and not listed.links:
-        notice(f"no code of `{found.directory.name}` was recorded")
+        notice(f"no code of `{record.directory.name}` was recorded")

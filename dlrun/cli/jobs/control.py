@@ -26,12 +26,12 @@ def _command(name: str, does: str, *commands: str) -> click.Command:
                     raise
                 done.append({"job": word, "result": unrecorded.cancel_id(word, scheduler)})
                 notice(f"job {word} has no record here: {done[-1]['result']}")
-        never = [one for one in chosen if one.job.job_id is None]
-        for one, text in chain(
-            getattr(control, name)(chosen), ((one, "was never submitted") for one in never)
+        never = [selection for selection in chosen if selection.job.job_id is None]
+        for selection, text in chain(
+            getattr(control, name)(chosen), ((selection, "was never submitted") for selection in never)
         ):
-            done.append({"job": str(one), "result": text})
-            notice(f"{one}: {text}")
+            done.append({"job": str(selection), "result": text})
+            notice(f"{selection}: {text}")
         if as_json:
             emit(name, done)
 

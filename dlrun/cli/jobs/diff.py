@@ -39,28 +39,32 @@ def command(job: str, other: str | None, texts: bool, as_json: bool) -> None:
         after = compare.of_now(jobs.find(job))
         if after.fault is not None:
             notice(f"the plan is not compared, since none can be made today: {after.fault}")
-    found = list(compare.differences(before, after))
+    differences = list(compare.differences(before, after))
     if as_json:
         emit(
             "differences",
-            [{"section": d.section, "name": d.name, "before": d.before, "after": d.after} for d in found],
+            [
+                {"section": d.section, "name": d.name, "before": d.before, "after": d.after}
+                for d in differences
+            ],
         )
         return
     for section in ("plan", "settings", "code", "environment"):
-        own = [one for one in found if one.section == section]
+        own = [difference for difference in differences if difference.section == section]
         echo(f"{section}: {'no difference' if not own else ''}".rstrip())
-        for one in own if texts else own[:_SHOWN]:
-            echo(f"  {_line(one)}")
+        for difference in own if texts else own[:_SHOWN]:
+            echo(f"  {_line(difference)}")
             if texts and section in ("settings", "code"):
-                echo_data(compare.text(before, after, one))
+                echo_data(compare.text(before, after, difference))
         if len(own) > _SHOWN and not texts:
             notice(f"and {len(own) - _SHOWN} more; `--text` shows all")
 
 
-def _line(one: Difference) -> str:
+def _line(difference: Difference) -> str:
     """A difference on one line."""
-    if one.section == "settings" or (one.section == "code" and not one.name.startswith("(")):
-        return (
-            f"{one.name} {'is new' if one.before is None else 'is gone' if one.after is None else 'differs'}"
-        )
-    return f"{one.name}: {one.before or '-'} -> {one.after or '-'}"
+    if difference.section == "settings" or (
+        difference.section == "code" and not difference.name.startswith("(")
+    ):
+        kind = "is new" if difference.before is None else "is gone" if difference.after is None else "differs"
+        return f"{difference.name} {kind}"
+    return f"{difference.name}: {difference.before or '-'} -> {difference.after or '-'}"

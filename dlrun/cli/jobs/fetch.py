@@ -37,9 +37,9 @@ def command(job: str, names: tuple[str, ...], to: Path | None, force: bool, as_j
     from dlrun.model.units import Bytes
     from dlrun.terminal.progress import progress
 
-    found = jobs.find(job)
-    with progress(found.directory.name, quiet=as_json, size=True) as work:
-        done = fetch(found, names, to, work.step, force=force)
+    record = jobs.find(job)
+    with progress(record.directory.name, quiet=as_json, size=True) as work:
+        done = fetch(record, names, to, work.step, force=force)
     for name in done.refused:
         notice(f"skipped {name}: it is, or lies below, a symbolic link that leads out of the job directory")
     for name in done.kept[:_SHOWN]:

@@ -34,8 +34,8 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     from dlrun.jobs.queue.recover import completed
     from dlrun.jobs.records import jobs
 
-    found = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))
-    chosen = [completed(job) for job in islice(found, limit)]
+    on_site = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))
+    chosen = [completed(job) for job in islice(on_site, limit)]
     states = status.of(chosen, prompt=False, unasked=notice)
     if as_json:
         emit("jobs", [status.as_data(job, states[job.directory]) for job in chosen])

@@ -81,24 +81,24 @@ def command(
         raise Invalid("`--first-failure` selects a log by itself", help="leave out -f, --merge and --rank")
     which = wanted or ("all" if merge or first_failure else "first")
     selected = select(job)
-    found, runs = selected.job, selected.runs
-    if found.roles:
-        runs = found.log_directories() if role is None else [_directory_of(found, role)]
+    record, runs = selected.job, selected.runs
+    if record.roles:
+        runs = record.log_directories() if role is None else [_directory_of(record, role)]
     elif role is not None:
-        raise Invalid(f"`{found.directory.name}` is not a job with `roles`", help="leave out `--role`")
+        raise Invalid(f"`{record.directory.name}` is not a job with `roles`", help="leave out `--role`")
     # `follow` and `_first_failure` copy the logs of remote jobs themselves.
     if not follow and not first_failure:
-        with log_copies.of(found, which) as refresh:
+        with log_copies.of(record, which) as refresh:
             refresh(True)
     files = [log for run in runs for log in log_files.find(run, which)]
     if first_failure:
-        files = _first_failure(found, _of_first_role(found) or runs if role is None else runs)
+        files = _first_failure(record, _of_first_role(record) or runs if role is None else runs)
     elif not follow:
         files = [log for log in files if log.path.exists()]
     if as_json:
-        _as_data(found, files)
+        _as_data(record, files)
     if not files and not follow:
-        return _report_none(found, which, first_failure=first_failure)
+        return _report_none(record, which, first_failure=first_failure)
     if which not in ("first", "all", "job") and not follow:
         _name_absent(which, files)
     if as_json:
@@ -107,15 +107,15 @@ def command(
         for path in dict.fromkeys(log.path for log in files):
             echo(str(path))
     elif follow:
-        follow_to_end(found, quiet=False, wanted=which, runs=runs, tail=tail)
+        follow_to_end(record, quiet=False, wanted=which, runs=runs, tail=tail)
     elif first_failure:
         for log in files:
             for line in _last(log_files.lines(log), tail):
                 echo_log(line)
     elif merge:
-        _merge(found, files, tail)
+        _merge(record, files, tail)
     else:
-        show(found, which, runs=runs, tail=tail)
+        show(record, which, runs=runs, tail=tail)
     return 0
 
 
@@ -188,7 +188,7 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     from dlrun.jobs.logs import copies as log_copies, files as log_files
     from dlrun.why import diagnose as why
 
-    found = []
+    logs = []
     for run in runs:
         first = why.first_failure(job, run)
         if first is None:
@@ -198,8 +198,8 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
         )
         with log_copies.of(job, str(first.rank)) as refresh:
             refresh(True)
-        found += [log for log in log_files.find(run, str(first.rank)) if log.role == first.role]
-    return found
+        logs += [log for log in log_files.find(run, str(first.rank)) if log.role == first.role]
+    return logs
 
 
 def _name_absent(which: str, files: Sequence[Log]) -> None:

@@ -41,22 +41,22 @@ def command(job: str, failed: bool, sets: tuple[str, ...], code: str, wait: bool
     from dlrun.jobs.remote.code import files_of
 
     chosen = select(job)
-    found, points = chosen.job, chosen.tasks
-    identity.require([found], "resubmit")
+    record, points = chosen.job, chosen.tasks
+    identity.require([record], "resubmit")
     if failed:
-        points = tuple(n for n in attempts.failed(found) if points is None or n in points)
+        points = tuple(n for n in attempts.failed(record) if points is None or n in points)
         if not points:
-            notice(f"no run of {found.directory.name} has failed: nothing was submitted")
+            notice(f"no run of {record.directory.name} has failed: nothing was submitted")
             if as_json:
                 emit("job", None)
             return 0
-    if found.array is not None and points is not None:
-        new = rerun.submit_points(found, points, notice, sets, same_code=code == "same")
-    elif sets or (code == "now" and files_of(found) is not None):
-        new = _changed(found, sets, same_code=code == "same")
+    if record.array is not None and points is not None:
+        new = rerun.submit_points(record, points, notice, sets, same_code=code == "same")
+    elif sets or (code == "now" and files_of(record) is not None):
+        new = _changed(record, sets, same_code=code == "same")
     else:
-        plan = _without_bad_nodes(found, found.plan())
-        new = rerun.resubmit(found, plan, notice, code=found.directory if code == "same" else None)
+        plan = _without_bad_nodes(record, record.plan())
+        new = rerun.resubmit(record, plan, notice, code=record.directory if code == "same" else None)
     return report_submission(new, wait=wait, parsable=False, as_json=as_json)
 
 

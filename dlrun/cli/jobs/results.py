@@ -32,17 +32,17 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     from dlrun.jobs.records import jobs
     from dlrun.terminal.progress import progress
 
-    found = jobs.find(job)
-    plan = found.plan()
-    with progress(found.directory.name, quiet=as_json) as work:
-        results = results_of(found, plan, work.step)
+    record = jobs.find(job)
+    plan = record.plan()
+    with progress(record.directory.name, quiet=as_json) as work:
+        results = results_of(record, plan, work.step)
     if sort is not None:
         results = _sorted(results, sort)
     if as_json:
         emit("results", [_data(result) for result in results])
         return
     if not results and not as_csv:
-        notice(f"there are no runs: `{found.directory.name}` was never submitted")
+        notice(f"there are no runs: `{record.directory.name}` was never submitted")
         return
     from dlrun.jobs.queue.cost_text import amount
 
@@ -57,9 +57,9 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     header, *rows = table
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
-    for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found, plan)):
+    for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(record, plan)):
         notice(line)
-    if (changed := History(found).changes) is not None:
+    if (changed := History(record).changes) is not None:
         notice(f"code: {changed}")
 
 

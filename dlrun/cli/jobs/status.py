@@ -46,7 +46,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             if (other := unrecorded.known(word)) is None:
                 raise
             others.append(other)
-    chosen = list({one.job.directory: one.job for one in wanted}.values())
+    chosen = list({selection.job.directory: selection.job for selection in wanted}.values())
     if not jobs:
         chosen = [*map(completed, store.all_jobs(base))]
     states = status.of(chosen, prompt=bool(jobs), unasked=notice)
@@ -57,14 +57,14 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         emit(
             "jobs",
             [status.as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen]
-            + [_unrecorded(one) for one in others],
+            + [_unrecorded(foreign) for foreign in others],
         )
         return
     rows = [row for job in chosen for row in rows_of(job, states[job.directory])]
-    show_jobs(rows + [_row_of_others(one, run) for one in others for run in one.runs])
-    for one in others:
+    show_jobs(rows + [_row_of_others(foreign, run) for foreign in others for run in foreign.runs])
+    for foreign in others:
         notice(
-            f"job {one.job_id} has no job directory of yours here: this is what {one.scheduler} says of it"
+            f"job {foreign.job_id} has no job directory of yours here: this is what {foreign.scheduler} says of it"
         )
     if not chosen and not others:
         notice(
@@ -92,7 +92,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             notice(f"{job.directory.name}: at its submission {job.site} changed it: {'; '.join(differs)}")
         for line in submission.remarks(job.directory):
             notice(f"{job.directory.name}: at its submission the scheduler's client printed: {line}")
-        if states[job.directory] and all(one.state.final for one in states[job.directory]):
+        if states[job.directory] and all(run.state.final for run in states[job.directory]):
             _show_end(job, states[job.directory])
 
 
@@ -102,24 +102,24 @@ def _show_end(job: Job, states: list[JobStatus]) -> None:
     from dlrun.jobs.queue.results import usage
     from dlrun.jobs.records import uploads
 
-    if (found := usage(job, states)) is not None:
-        notice(f"{job.directory.name} {used(found)}")
+    if (spent := usage(job, states)) is not None:
+        notice(f"{job.directory.name} {used(spent)}")
     if (upload := uploads.command(job)) is not None:
         notice(f"{job.directory.name}: Weights & Biases was offline; on a host with internet: {upload}")
 
 
-def _unrecorded(one: Unrecorded) -> dict[str, Any]:
+def _unrecorded(foreign: Unrecorded) -> dict[str, Any]:
     """A job without a directory for `--json`, with the keys of others."""
     empty = ("directory", "name", "site", "submitted", "commit", "code_changed", "asked", "used")
-    known = {"scheduler": one.scheduler, "job_id": one.job_id, "scheduler_changed": []}
-    return dict.fromkeys(empty) | known | {"runs": one.runs}
+    known = {"scheduler": foreign.scheduler, "job_id": foreign.job_id, "scheduler_changed": []}
+    return dict.fromkeys(empty) | known | {"runs": foreign.runs}
 
 
-def _row_of_others(one: Unrecorded, run: JobStatus) -> tuple[str, ...]:
+def _row_of_others(foreign: Unrecorded, run: JobStatus) -> tuple[str, ...]:
     """The table row of a run of a job without a directory."""
     from dlrun.jobs.clusters.outlook import outlook
 
-    shown_id = one.job_id if run.task is None else f"{one.job_id}[{run.task}]"
+    shown_id = foreign.job_id if run.task is None else f"{foreign.job_id}[{run.task}]"
     reason = f" ({outlook(run.reason).words})" if run.reason and not run.state.final else ""
     code = "-" if run.exit_code is None else str(run.exit_code)
     times = (run.nodes or "-", _when(run.started), _when(run.ended))
@@ -128,7 +128,7 @@ def _row_of_others(one: Unrecorded, run: JobStatus) -> tuple[str, ...]:
 
 def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> list[JobStatus]:
     """The selected runs of a job: all, or the points that the user named."""
-    tasks = [one.tasks for one in wanted if one.job.directory == place]
+    tasks = [selection.tasks for selection in wanted if selection.job.directory == place]
     if not tasks or None in tasks:
         return runs
     named = {task for some in tasks for task in some or ()}
@@ -140,7 +140,7 @@ def _show_points(job: Job, states: list[JobStatus]) -> None:
     from dlrun.jobs.queue import inside
 
     if len(states) > 1:
-        _show_parts(job.directory.name, Counter(str(one.state) for one in states), "points")
+        _show_parts(job.directory.name, Counter(str(run.state) for run in states), "points")
     if lost := inside.lost(job):
         notice(f"{job.directory.name}: {inside.LOST.format(', '.join(lost))}")
 
@@ -153,14 +153,14 @@ def _show_roles(job: Job, states: list[JobStatus]) -> None:
 
     rows = [
         (
-            one.role,
-            one.state,
-            fold(one.hosts) if one.hosts else "-",
-            f"after {one.ready_after:g} s" if one.ready_after is not None else "-",
-            str(one.restarts),
-            "-" if one.exit_code is None else str(one.exit_code),
+            role_state.role,
+            role_state.state,
+            fold(role_state.hosts) if role_state.hosts else "-",
+            f"after {role_state.ready_after:g} s" if role_state.ready_after is not None else "-",
+            str(role_state.restarts),
+            "-" if role_state.exit_code is None else str(role_state.exit_code),
         )
-        for one in role_states.of(job, states)
+        for role_state in role_states.of(job, states)
     ]
     if rows:
         drops = {"ROLE": 0, "STATE": 0, "NODES": 3, "READY": 2, "RESTARTS": 4, "EXIT": 1}
@@ -199,18 +199,18 @@ def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
     if not states:
         state = "submitting" if job.submitting else "not submitted"
         return [(job.directory.name, "-", job.site, state, "-", "-", "-", "-")]
-    return [_row(job, one) for one in states]
+    return [_row(job, run) for run in states]
 
 
 def row_of(job: Job, states: list[JobStatus]) -> tuple[str, ...]:
     """The table row of a job: for a sweep, the number of points in each state."""
     if len(states) < 2:
         return rows_of(job, states)[0]
-    counts = Counter(one.state for one in states)
-    begun = min((one.started for one in states if one.started), default=None)
-    over = max(one.ended or "" for one in states) if all(one.state.final for one in states) else None
-    found = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-    return (job.directory.name, job.shown_id(), job.site, found, "-", "-", _when(begun), _when(over))
+    counts = Counter(run.state for run in states)
+    begun = min((run.started for run in states if run.started), default=None)
+    over = max(run.ended or "" for run in states) if all(run.state.final for run in states) else None
+    counted = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+    return (job.directory.name, job.shown_id(), job.site, counted, "-", "-", _when(begun), _when(over))
 
 
 def _when(time: str | None) -> str:
@@ -218,29 +218,27 @@ def _when(time: str | None) -> str:
     return time[5:16].replace("T", " ") if time else "-"
 
 
-def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
+def _row(job: Job, run: JobStatus) -> tuple[str, ...]:
     from dlrun.jobs.clusters.outlook import outlook
     from dlrun.jobs.queue.overdue import remark
 
     reason = ""
-    if one.state.value in ("pending", "held") and one.reason:
-        found = outlook(one.reason)
-        reason = (
-            f" ({'can never start: ' if found.never and one.state.value == 'pending' else ''}{found.words})"
-        )
-    elif not one.state.final:
-        known = remark(job, one, job.run_directory(one.task)) or one.reason
+    if run.state.value in ("pending", "held") and run.reason:
+        prospect = outlook(run.reason)
+        reason = f" ({'can never start: ' if prospect.never and run.state.value == 'pending' else ''}{prospect.words})"
+    elif not run.state.final:
+        known = remark(job, run, job.run_directory(run.task)) or run.reason
         reason = f" ({known})" if known else ""
-    code = "-" if one.exit_code is None else str(one.exit_code)
-    times = (one.nodes or "-", _when(one.started), _when(one.ended))
-    return (job.directory.name, job.shown_id(one.task), job.site, f"{one.state}{reason}", code, *times)
+    code = "-" if run.exit_code is None else str(run.exit_code)
+    times = (run.nodes or "-", _when(run.started), _when(run.ended))
+    return (job.directory.name, job.shown_id(run.task), job.site, f"{run.state}{reason}", code, *times)
 
 
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """The requested maximum and what a job has used so far, for `--json`."""
     from dlrun.jobs.queue.results import usage
 
-    found = usage(job, states)
-    if found is None:
+    spent = usage(job, states)
+    if spent is None:
         return {"asked": None, "used": None}
-    return {"asked": found.most, "used": {"node_hours": found.node_hours, "units": found.units}}
+    return {"asked": spent.most, "used": {"node_hours": spent.node_hours, "units": spent.units}}

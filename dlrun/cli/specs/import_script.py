@@ -97,10 +97,10 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
 
     changed = with_run(text)
     diff = changed.diff(text, script.name)
-    for one in () if as_json else (*changed.dropped, *changed.unchanged):
-        kind = "dropped" if one in changed.dropped else "not changed"
-        first, *more = one.text.splitlines()
-        notice(f"{kind}: line {one.line}: {first}{' …' if more else ''}: {one.because}")
+    for remark in () if as_json else (*changed.dropped, *changed.unchanged):
+        kind = "dropped" if remark in changed.dropped else "not changed"
+        first, *more = remark.text.splitlines()
+        notice(f"{kind}: line {remark.line}: {first}{' …' if more else ''}: {remark.because}")
     if not changed.lines and not changed.unchanged and not as_json:
         raise OperationFailed(
             f"`{script}` has no line with a launcher that `dlrun run` replaces (srun, mpirun, torchrun, …)",
@@ -110,7 +110,9 @@ def _in_script(text: str, script: Path, output: Path | None, *, force: bool, as_
         write_output(output, changed.text, force=force)
         notice(f"wrote {output}")
     if as_json:
-        notes = {name: [asdict(one) for one in getattr(changed, name)] for name in ("dropped", "unchanged")}
+        notes = {
+            name: [asdict(remark) for remark in getattr(changed, name)] for name in ("dropped", "unchanged")
+        }
         emit("import-run", {"diff": diff, "script": changed.text, "lines": changed.lines, **notes})
     elif output is None:
         echo_data(diff)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @force_option
 @json_option
 def command(
-    spec: Path, text: str | None, site: str | None, force: bool, as_json: bool, **given: str | int | None
+    spec: Path, text: str | None, site: str | None, force: bool, as_json: bool, **options: str | int | None
 ) -> int:
     """Write a first training spec with comments to SPEC (default: spec.yaml).
 
@@ -61,17 +61,17 @@ def command(
                 help="give `--run 'python train.py'`, or run `dlrun init` on a terminal",
             )
         text = click.prompt("Training command, as typed in a shell", err=True)
-    answers = {name: _answer(name, value, asks=asks) for name, value in given.items()}
+    answers = {name: _answer(name, value, asks=asks) for name, value in options.items()}
     draft = command_draft(text, spec.name if spec.stem != "spec" else working_directory().name)
     _fill(draft, answers)
     written = spec_text(draft, None, site)
     refuse_secrets(written, "the command")
     write_output(spec, written, force=force)
     if as_json:
-        left = [{"text": one.text, "because": one.because} for one in draft.left_out]
+        left = [{"text": part.text, "because": part.because} for part in draft.left_out]
         emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})
-    for one in draft.left_out:
-        notice(f"{one.text.splitlines()[0]}: {one.because}")
+    for part in draft.left_out:
+        notice(f"{part.text.splitlines()[0]}: {part.because}")
     word = shlex.quote(str(spec))
     notice(f"wrote {spec}; `dlrun plan {word}` shows the resulting plan, `dlrun submit {word}` submits it")
     return 0

@@ -132,7 +132,7 @@ def _places(plan: Plan) -> str:
 def _site_proof(inputs: Inputs) -> str:
     """When the profile's values that this job depends on were documented or measured."""
     site, wanted = inputs.site, inputs.spec.resources
-    default = next((name for name, one in site.partitions.items() if one.default), None)
+    default = next((name for name, partition in site.partitions.items() if partition.default), None)
     named = (wanted.partition or default or "").split(",")
     kinds = [
         wanted.node_type or (site.partitions[name].node_type if name in site.partitions else None)
@@ -151,8 +151,8 @@ def _site_proof(inputs: Inputs) -> str:
         ),
     ]
     known = proofs(inputs.loaded)
-    found = [(title, [one for one in known if one.fact.startswith(prefix)]) for title, prefix in parts]
-    return "; ".join(f"{title}: {summary(of)}" for title, of in found if of)
+    proved = [(title, [proof for proof in known if proof.fact.startswith(prefix)]) for title, prefix in parts]
+    return "; ".join(f"{title}: {summary(of)}" for title, of in proved if of)
 
 
 def _runs(plan: Plan) -> Iterator[str]:
