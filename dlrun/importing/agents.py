@@ -76,15 +76,18 @@ def read_agent(words: tuple[Word, ...], values: Values) -> Agent | None:
     name = call.name
     framework, table = known.AGENTS[name]
     agent = Agent(name, framework, words, in_shell=in_shell)
-    given = read(expanded(call.arguments, values), table)
+    arguments = read(expanded(call.arguments, values), table)
     unset = any(
-        _may_vanish(word, values) for o in given.options for word in o.values if "=" not in o.text.split()[0]
+        _may_vanish(word, values)
+        for o in arguments.options
+        for word in o.values
+        if "=" not in o.text.split()[0]
     )
-    if because := _unread(name, words, given.rest, given.unknown, unset=unset):
+    if because := _unread(name, words, arguments.rest, arguments.unknown, unset=unset):
         agent.refuse(because)
         return agent
     legacy = any(w.literal == "torch.distributed.launch" for w in words[:4])
-    _READERS[name](agent, given.options, given.rest, legacy)
+    _READERS[name](agent, arguments.options, arguments.rest, legacy)
     if agent.words and program(agent.words[0]) == "python" and call.python:
         agent.words = (*call.python, *agent.words[1:])
     agent.words = (*prefix, *agent.words)

@@ -64,9 +64,9 @@ def _groups(words: Iterable[Word]) -> Iterator[tuple[Word, ...]]:
 
 def _literals(words: Iterable[Word], known: Known) -> list[str] | None:
     """The words of a program, where the text of all is known; None where it is not, or there are none."""
-    found = [known(word) for word in words]
-    texts = [word.literal for each in found for word in each or (None,) if word is not None]
-    if not found or None in found or any(t is None or "{{" in t for t in texts):
+    expansions = [known(word) for word in words]
+    texts = [word.literal for each in expansions for word in each or (None,) if word is not None]
+    if not expansions or None in expansions or any(t is None or "{{" in t for t in texts):
         return None
     return [text or "" for text in texts]
 

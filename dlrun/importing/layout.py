@@ -27,7 +27,7 @@ def allocation(draft: SpecDraft, *, slurm: bool) -> dict[str, int | None]:
     slots = counts.get("slots_per_node", 1)
     if tasks is None and per_node and nodes:
         tasks = per_node * nodes
-    found: dict[str, int | None] = {
+    allocated: dict[str, int | None] = {
         "nodes": nodes,
         "tasks": tasks if slurm else None,
         "tasks_per_node": per_node,
@@ -37,7 +37,7 @@ def allocation(draft: SpecDraft, *, slurm: bool) -> dict[str, int | None]:
         "slots": counts.get("slots"),
         "lines": slots * nodes if nodes and not slurm else None,
     }
-    return found
+    return allocated
 
 
 _SMALL = 16
@@ -256,6 +256,6 @@ def put(
 
 def _put(draft: SpecDraft, launch: Launch, key: str, value: object, *counts: str, comment: str = "") -> None:
     """Write a key of `resources`; it comes from the line with one of these numbers, else from the launch line."""
-    found = [draft.origins[f"count {name}"] for name in counts if f"count {name}" in draft.origins]
+    origins = [draft.origins[f"count {name}"] for name in counts if f"count {name}" in draft.origins]
     draft.put(f"resources.{key}", value, comment)
-    draft.came_from(f"resources.{key}", found[0][0] if found else launch.line)
+    draft.came_from(f"resources.{key}", origins[0][0] if origins else launch.line)

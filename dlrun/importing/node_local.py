@@ -94,7 +94,7 @@ class Copies:
     def marked(self, word: Word) -> Word:
         """The word with `{{ data.NAME }}` or `{{ results }}` in place of a local path."""
         text, replaced = _text(word.segments), []
-        places = {path: f"{{{{data.{one.name}}}}}" for path, one in self.data.items()}
+        places = {path: f"{{{{data.{copied.name}}}}}" for path, copied in self.data.items()}
         if self.results is not None:
             places[self.results[0]] = "{{results}}"
         for path in sorted(places, key=len, reverse=True):
@@ -143,7 +143,9 @@ def converted(
         return None
     marked = tuple(copies.marked(word) for k in known for word in k or ())
     text = " ".join(_text(word.segments) for word in marked)
-    used = [f"data.{one.name}" for one in copies.data.values()] + (["results"] if copies.results else [])
+    used = [f"data.{copied.name}" for copied in copies.data.values()] + (
+        ["results"] if copies.results else []
+    )
     left = [s for s in before if s not in copies.made]
     if _moves(draft, left) and any(not path.startswith(("/", "~")) for path in _shared(copies)):
         return None
@@ -153,9 +155,9 @@ def converted(
         return None
     if _LOCAL_NAME.search(text) or _read_elsewhere(left) or not movable(marked, values):
         return None
-    given = tuple(text_word(f"{name}={value}") for name, value in copies.variables.items())
+    assignments = tuple(text_word(f"{name}={value}") for name, value in copies.variables.items())
     # A spec's variables are set before the paths of its data are known: the command sets these.
-    copies.words = (text_word("env"), *given, *marked) if given else marked
+    copies.words = (text_word("env"), *assignments, *marked) if assignments else marked
     return copies
 
 
@@ -164,7 +166,9 @@ _LOCAL_NAME = re.compile(rf"\$\{{?(?:{'|'.join(sorted(NAMES))})\b")
 
 def _shared(copies: Copies) -> list[str]:
     """The paths on the shared file system."""
-    return [one.source for one in copies.data.values()] + ([copies.results[1]] if copies.results else [])
+    return [copied.source for copied in copies.data.values()] + (
+        [copies.results[1]] if copies.results else []
+    )
 
 
 def _moves(draft: SpecDraft, left: Iterable[Statement]) -> bool:
@@ -241,7 +245,7 @@ def _to_node(statement: Statement, values: Values, copies: Copies, draft: SpecDr
         source, target = known
         above = target.text.rpartition("/")[0] if program == "unzip" else target.text
         # Without the directory `tar` fails, and the script trains without data.
-        if any(one in copies.folders or _LOCAL.fullmatch(one) for one in (target.text, above)):
+        if any(path in copies.folders or _LOCAL.fullmatch(path) for path in (target.text, above)):
             _note(Copied(_name_of(source), source.shared or "", statement, True), target.text, copies, draft)
 
 
@@ -250,14 +254,14 @@ def _name_of(source: Path) -> str:
     return name if name[0].isalpha() else f"data_{name}"
 
 
-def _note(one: Copied, place: str, copies: Copies, draft: SpecDraft) -> None:
+def _note(copied: Copied, place: str, copies: Copies, draft: SpecDraft) -> None:
     """Note a data set at its place, unless a spec cannot have it."""
     nested = any(f"{place}/".startswith(f"{p}/") or f"{p}/".startswith(f"{place}/") for p in copies.data)
     taken = {other.name for other in copies.data.values()}
-    if not one.source or nested or one.name in taken or draft.get("directory"):
+    if not copied.source or nested or copied.name in taken or draft.get("directory"):
         return
-    copies.data[place] = one
-    copies.made.append(one.statement)
+    copies.data[place] = copied
+    copies.made.append(copied.statement)
 
 
 def _placed(program: str, source: Path, target: Path, folders: set[str]) -> str | None:
@@ -278,7 +282,7 @@ def _trap(statement: Statement, values: Values, copies: Copies) -> None:
     if "EXIT" not in signals or not signals <= {"EXIT", "TERM", "INT"} or not action or len(action) != 1:
         return
     inside = statements(_text(action[0].segments), statement.line)
-    parts = [part for one in inside for part in _parts(one)]
+    parts = [part for command in inside for part in _parts(command)]
     if parts and all(
         _back(replace(part, line=statement.line), values, copies) or prints(part) for part in parts
     ):
@@ -366,9 +370,9 @@ def _read_elsewhere(left: list[Statement]) -> bool:
 
 def put(draft: SpecDraft, copies: Copies, *, known: bool) -> None:
     """Write the keys; `known`: the site is, and has node-local storage."""
-    for one in copies.data.values():
-        how: dict[str, object] = {"unpack": True} if one.unpack else {"strategy": "copy"}
-        draft.put(f"data.{one.name}", {"source": one.source, **how}, _from(one.statement))
+    for copied in copies.data.values():
+        how: dict[str, object] = {"unpack": True} if copied.unpack else {"strategy": "copy"}
+        draft.put(f"data.{copied.name}", {"source": copied.source, **how}, _from(copied.statement))
     if copies.results is None:
         return
     _, target, statement = copies.results

@@ -184,10 +184,10 @@ class Preamble:
         elif exported and all(
             a.value is not None and a.value.literal is not None for a in statement.assignments
         ):
-            for one in statement.assignments:  # `export A=1 B=2`: each may become a variable
-                text = f"export {one.name}={one.value.source if one.value else ''}"
-                only = frozenset({one.name})
-                self._assignment(replace(statement, source=text, assignments=(one,), sets=only))
+            for variable in statement.assignments:  # `export A=1 B=2`: each may become a variable
+                text = f"export {variable.name}={variable.value.source if variable.value else ''}"
+                only = frozenset({variable.name})
+                self._assignment(replace(statement, source=text, assignments=(variable,), sets=only))
             return
         self.kept.append(statement)
 

@@ -111,14 +111,14 @@ def movable(words: Iterable[Word], values: Values) -> bool:
 
 def names(words: Iterable[Word]) -> set[str]:
     """Names that words read, also those in shell text inside them."""
-    found: set[str] = set()
+    used: set[str] = set()
     for word in words:
-        found |= word.names
+        used |= word.names
         for segment in word.segments:
             if segment.kind is Kind.TEXT and "$" in segment.text:
                 for statement in statements(segment.text):
-                    found |= statement.reads
-    return {name for name in found if re.fullmatch(r"[A-Za-z_]\w*", name)}
+                    used |= statement.reads
+    return {name for name in used if re.fullmatch(r"[A-Za-z_]\w*", name)}
 
 
 def shell_text(text: str) -> str:

@@ -45,12 +45,12 @@ class Changed:
         old, new = before.splitlines(keepends=True), self.text.splitlines(keepends=True)
         lines = unified_diff(old, new, f"a/{file}", f"b/{file}")
         return "".join(
-            one if one.endswith("\n") else f"{one}\n\\ No newline at end of file\n" for one in lines
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _LaunchLine:
     """A command that starts ranks, and what stands around it."""
 
     command: Statement
@@ -71,15 +71,15 @@ def with_run(text: str) -> Changed:
     starts = starts_of_lines(text)
     values = Values({})
     job = _Job(text)
-    found = list(_launches(statements(text), values))
-    several = any(one.beside and (len(found) > 1 or one.loops) for one in found)
+    launch_lines = list(_launches(statements(text), values))
+    several = any(line.beside and (len(launch_lines) > 1 or line.loops) for line in launch_lines)
     # From the end: earlier places stay valid.
-    for one in sorted(found, key=lambda one: one.command.line, reverse=True):
-        command = one.command
+    for line in sorted(launch_lines, key=lambda line: line.command.line, reverse=True):
+        command = line.command
         launch = decompose(command.line, command.words, values)
         try:
-            _check(one, launch, several=several)
-            new = _line(one, launch, job, text, starts[command.line - 1])
+            _check(line, launch, several=several)
+            new = _line(line, launch, job, text, starts[command.line - 1])
         except _Refused as reason:
             changed.unchanged.insert(0, Left(command.line, command.source, str(reason)))
             continue
@@ -94,12 +94,12 @@ def with_run(text: str) -> Changed:
 
 
 def _launches(
-    found: list[Statement] | tuple[Statement, ...], values: Values, around: _Found | None = None
-) -> Iterator[_Found]:
+    parts: list[Statement] | tuple[Statement, ...], values: Values, around: _LaunchLine | None = None
+) -> Iterator[_LaunchLine]:
     """The commands that start ranks, at any depth."""
-    for number, part in enumerate(found):
-        outer = around or _Found(part)
-        one = _Found(
+    for number, part in enumerate(parts):
+        outer = around or _LaunchLine(part)
+        line = _LaunchLine(
             part,
             beside=outer.beside or part.background,
             loops=outer.loops or part.keyword in {"for", "while", "until"},
@@ -108,17 +108,17 @@ def _launches(
             or (outer.command.form is Form.PIPELINE and number > 0 and around is not None),
         )
         if part.form is Form.COMMAND and part.words and role_of(part, values) in _LAUNCHES:
-            yield one
+            yield line
         else:
-            yield from _launches(part.parts, values, one)
+            yield from _launches(part.parts, values, line)
 
 
 def _places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, int]]:
     """Where each word of a command begins and ends in the text. Raises _Refused if they are not there."""
-    found = places(text, start, words)
-    if found is None:
+    spans = places(text, start, words)
+    if spans is None:
         raise _Refused("its words are not as they are written")
-    return found
+    return spans
 
 
 class _Replacement(NamedTuple):
@@ -129,9 +129,9 @@ class _Replacement(NamedTuple):
     text: str
 
 
-def _line(one: _Found, launch: Launch, job: _Job, text: str, start: int) -> _Replacement:
+def _line(line: _LaunchLine, launch: Launch, job: _Job, text: str, start: int) -> _Replacement:
     """The part of the text that is replaced, up to the program's first word that stays, and what replaces it."""
-    command = one.command
+    command = line.command
     at = _places(text, start, command.words)
     words = launch.agent.words if launch.agent is not None else launch.words
     kept = 0
@@ -161,14 +161,14 @@ def _first(command: Statement, launch: Launch) -> int:
     return next(at for at, name in enumerate(names) if name not in {"exec", "nohup", "command", "time"})
 
 
-def _check(one: _Found, launch: Launch, *, several: bool) -> None:
+def _check(line: _LaunchLine, launch: Launch, *, several: bool) -> None:
     """Raise _Refused for a launch line that is not understood."""
-    agent, command = launch.agent, one.command
+    agent, command = launch.agent, line.command
     if several:
         raise _Refused("it runs beside others on the same nodes: `roles` of a spec, or `--hosts` for each")
     if command.faulty or not command.words[0].source:
         raise _Refused("it is not valid bash")
-    if one.has_input:
+    if line.has_input:
         raise _Refused("its ranks read standard input, which `dlrun run` does not pass on")
     for option, because in launch.checks:
         if because != OPEN_NUMBER:
@@ -320,7 +320,7 @@ def _one_on_each_node(launch: Launch, agent: Agent, job: _Job, nodes: int | str 
     own_nodes, tasks, per_node = (launch.counts.get(name) for name in ("nodes", "tasks", "tasks_per_node"))
     if tasks is None and per_node is None and not launch.open_counts:
         tasks, per_node = (
-            one if isinstance(one, int) else None for one in _job_tasks(launch, job, own_nodes)
+            count if isinstance(count, int) else None for count in _job_tasks(launch, job, own_nodes)
         )
     started = own_nodes or job.nodes
     if tasks is not None and started is not None and tasks < started:

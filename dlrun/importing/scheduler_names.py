@@ -127,9 +127,9 @@ class Restored:
         return sorted(n for n in names if n.isupper() and n not in set_here and not usual.fullmatch(n))[:4]
 
 
-def _commands(found: Iterable[Statement]) -> Iterator[Statement]:
+def _commands(script: Iterable[Statement]) -> Iterator[Statement]:
     """All commands, also those whose output is a part of a word."""
-    for statement in found:
+    for statement in script:
         for part in statement.all():
             values = [assignment.value for assignment in part.assignments if assignment.value is not None]
             for segment in (segment for word in (*part.words, *values) for segment in word.segments):

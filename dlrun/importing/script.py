@@ -141,8 +141,8 @@ class Body:
             return False
         words = decompose(peeled.command.line, peeled.command.words, values).words
         before = [*self.statements[:at], *peeled.before]
-        found = node_local.converted(self.draft, before, behind, words, self._start(), values=values)
-        return found is not None and not found.uncertain
+        copies = node_local.converted(self.draft, before, behind, words, self._start(), values=values)
+        return copies is not None and not copies.uncertain
 
     def _in_one_task(self, script: list[Statement]) -> list[Statement] | None:
         """The statements without launchers, if the only task of the job can run them; None otherwise."""
@@ -254,8 +254,8 @@ class Body:
     def _assigned(self, words: tuple[Word, ...], launch: Launch, command: Statement) -> tuple[Word, ...]:
         """The program's words with the variables that the launch line sets; plain values become variables of the spec."""
         prefix: list[Word] = []
-        given = [(a.name, a.value) for a in command.assignments if a.value is not None] + launch.variables
-        for name, value in given:
+        assigned = [(a.name, a.value) for a in command.assignments if a.value is not None] + launch.variables
+        for name, value in assigned:
             if secrets.is_secret(name, value):
                 secrets.put(self.draft, launch.line, name)
                 continue

@@ -26,7 +26,7 @@ def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> st
             f"# check this: dlrun may not do the same as these lines of {file}",
             *_listed(draft.to_check),
         ]
-    notes = {key: _lines(found) for key, found in draft.origins.items()} if file else {}
+    notes = {key: _lines(line_numbers) for key, line_numbers in draft.origins.items()} if file else {}
     lines += block(values, draft.comments, notes=notes)
     if draft.left_out and file:
         lines += ["", f"# Not converted from {file}:", *_listed(draft.left_out)]
@@ -77,14 +77,14 @@ def starts_of_lines(text: str) -> list[int]:
 
 def places(text: str, start: int, words: tuple[Word, ...]) -> list[tuple[int, int]] | None:
     """Where each word of a command begins and ends in the text, from a place on; None if they are not there as written."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for word in words:
-        after = found[-1][1] if found else start
+        after = spans[-1][1] if spans else start
         written = _written(word.source).search(text, after) if word.source else None
-        if written is None or (found and text[after : written.start()].replace("\\\n", "").strip()):
+        if written is None or (spans and text[after : written.start()].replace("\\\n", "").strip()):
             return None
-        found.append(written.span())
-    return found
+        spans.append(written.span())
+    return spans
 
 
 def _written(source: str) -> re.Pattern[str]:

@@ -24,10 +24,10 @@ _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-def taken(found: Sequence[Statement], start: Values, draft: SpecDraft, *, slurm: bool) -> list[Statement]:
+def taken(script: Sequence[Statement], start: Values, draft: SpecDraft, *, slurm: bool) -> list[Statement]:
     """The statements of a script, with the lines of the branch that is taken in place of each block whose condition is known."""
     values, result = start.copy(), list[Statement]()
-    for statement in found:
+    for statement in script:
         lines = _lines(statement, values, slurm=slurm)
         if lines is None:
             values.take(statement)
@@ -35,8 +35,8 @@ def taken(found: Sequence[Statement], start: Values, draft: SpecDraft, *, slurm:
             continue
         draft.leave(statement.line, statement.parts[0].source, _TAKEN if lines else _NOT_TAKEN)
         inside = taken(lines, values, draft, slurm=slurm)
-        for one in inside:
-            values.take(one)
+        for part in inside:
+            values.take(part)
         result += inside
     return result
 

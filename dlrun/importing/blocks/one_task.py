@@ -52,10 +52,10 @@ def without_launchers(script: Sequence[Statement], draft: SpecDraft, start: Valu
         if role_of(command, values) in {Role.LAUNCH, Role.HELPER}:
             part = _launcher_words(command, values, draft) if safe else None
             begin = max(lines[command.line - 1], cuts[-1][1] if cuts else 0)
-            found = places(text, begin, command.words)
-            if part is None or found is None:
+            spans = places(text, begin, command.words)
+            if part is None or spans is None:
                 return None
-            cuts.append((found[part[0]][0], found[part[1]][0]))
+            cuts.append((spans[part[0]][0], spans[part[1]][0]))
             words = words[: part[0]] + words[part[1] :]
         expected.append(words)
     if not cuts:

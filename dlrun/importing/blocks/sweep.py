@@ -147,10 +147,10 @@ def put_array(
             parameter(name): items for name, items in varying.items() if name in _expanded(words, changed)
         }
     if not sweep.get("zip") or any(changed.words(word) is None for word in words):
-        found = None if kept & varying.keys() else _by_words(words, each, varying, values)
+        by_words = None if kept & varying.keys() else _by_words(words, each, varying, values)
         sweep, changed = {"task": list(draft.tasks)}, values
-        if found is not None:
-            sweep, words = {"zip": found.parameters}, found.words
+        if by_words is not None:
+            sweep, words = {"zip": by_words.parameters}, by_words.words
     if draft.at_once:
         sweep["at_once"] = draft.at_once
     draft.put("sweep", sweep, "the job array of the batch script")

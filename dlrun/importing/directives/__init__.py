@@ -83,5 +83,5 @@ def settle(used: list[Any], draft: SpecDraft) -> None:
 
 def anywhere(used: list[Any]) -> tuple[str, ...]:
     """The profile that stands for any site of a script's scheduler, and settings that it needs; empty without one."""
-    found = [getattr(module, "ANYWHERE", ()) for module in used or [slurm]]
-    return found[0] if len(found) == 1 else ()
+    profiles = [getattr(module, "ANYWHERE", ()) for module in used or [slurm]]
+    return profiles[0] if len(profiles) == 1 else ()

@@ -27,9 +27,13 @@ class Unpacking:
 def unpacking(words: Sequence[Word]) -> Unpacking | None:
     """What the words of a command unpack as a whole; None for any other command, and if a word is not understood."""
     name = words[0].literal if words else None
-    found = _tar(words[1:]) if name == "tar" else _unzip(words[1:]) if name == "unzip" else None
+    unpacked = _tar(words[1:]) if name == "tar" else _unzip(words[1:]) if name == "unzip" else None
     # `HOST:FILE` is on another machine, `-` the standard input; `tar` and `unzip` get a `~` after `=` as it is.
-    return None if found is None or ":" in _text(found.archive) or found.archive.literal == "-" else found
+    return (
+        None
+        if unpacked is None or ":" in _text(unpacked.archive) or unpacked.archive.literal == "-"
+        else unpacked
+    )
 
 
 def _tar(words: Sequence[Word]) -> Unpacking | None:
@@ -93,7 +97,7 @@ def _unzip(words: Sequence[Word]) -> Unpacking | None:
 
 def _is_home(archive: Word, directory: Word, words: Sequence[Word]) -> bool:
     """True if a `~` would be taken for the home directory, which bash does only at the start of a word."""
-    return any(one.in_home and one not in words for one in (archive, directory))
+    return any(word.in_home and word not in words for word in (archive, directory))
 
 
 def _text(word: Word) -> str:

@@ -39,18 +39,25 @@ def from_files(statements: Sequence[Statement], draft: SpecDraft, read: set[str]
 
 def _file_of(statement: Statement) -> tuple[str, str]:
     """A variable that an assignment reads from somewhere and that is a secret, and the file if it is read from one as it is."""
-    one = statement.assignments[0] if statement.form is Form.ASSIGNMENT and statement.assignments else None
-    segments = one.value.segments if one is not None and one.value is not None else ()
+    assignment = (
+        statement.assignments[0] if statement.form is Form.ASSIGNMENT and statement.assignments else None
+    )
+    segments = assignment.value.segments if assignment is not None and assignment.value is not None else ()
     if (
-        one is None
+        assignment is None
         or len(statement.assignments) > 1
-        or not looks_secret(one.name)
+        or not looks_secret(assignment.name)
         or not any(s.kind is Kind.SUBSTITUTION for s in segments)
     ):
         return "", ""
     match = _READS_FILE.fullmatch(segments[0].text.strip()) if len(segments) == 1 else None
-    plain = statement.keyword == "export" and not statement.words and not one.append and one.index is None
-    return one.name, re.sub(r"^\$\{?HOME\}?", "~", match[2]) if match and plain else ""
+    plain = (
+        statement.keyword == "export"
+        and not statement.words
+        and not assignment.append
+        and assignment.index is None
+    )
+    return assignment.name, re.sub(r"^\$\{?HOME\}?", "~", match[2]) if match and plain else ""
 
 
 def _has_use(statement: Statement) -> bool:

@@ -17,15 +17,15 @@ Texts = dict[str, Any]
 
 def ports(roles: Mapping[str, Texts], firsts: Mapping[int, str]) -> dict[str, str]:
     """Role -> the port at which it listens, where another role has it with the role's host."""
-    found: dict[str, set[str]] = {}
+    by_owner: dict[str, set[str]] = {}
     for name, values in roles.items():
         for text in _texts(values):
             for match in re.finditer(_BEHIND + r"(\d{2,5})\b", text):
                 if (owner := firsts.get(int(match[1]), name)) != name:
-                    found.setdefault(owner, set()).add(match[3])
+                    by_owner.setdefault(owner, set()).add(match[3])
     return {
         name: each.pop()
-        for name, each in found.items()
+        for name, each in by_owner.items()
         if len(each) == 1 and _is_own(roles, name, next(iter(each)))
     }
 
@@ -34,9 +34,9 @@ def _is_own(roles: Mapping[str, Texts], name: str, port: str) -> bool:
     """True if the port is an option of the role's own command, and stands nowhere else but behind the role's host."""
     elsewhere = [t for role in roles.values() for t in _texts(role)]
     number = rf"(?<![\w.]){port}(?![\w.])"
-    given = len(re.findall(_option(port), "\0".join(_words(roles[name]))))
+    own = len(re.findall(_option(port), "\0".join(_words(roles[name]))))
     behind = sum(len(re.findall(_BEHIND + rf"{port}\b", text)) for text in elsewhere)
-    return given == 1 and sum(len(re.findall(number, text)) for text in elsewhere) == given + behind
+    return own == 1 and sum(len(re.findall(number, text)) for text in elsewhere) == own + behind
 
 
 def _option(port: str) -> str:

@@ -28,8 +28,8 @@ def rewritten(statement: Statement, values: Values, count: int) -> Statement:
     """The statement, with markers in place of what it cuts out of the node list of `count` nodes."""
     if statement.form is Form.COMMAND and statement.program in {"mapfile", "readarray"}:
         match = re.fullmatch(r"\w+ -t ([A-Za-z_]\w*) < <\((.*)\)", statement.source)
-        found = _cut(match[2], values, count) if match else None
-        return _replaced(statement, f"{match[1]}=({_items(found)})") if match and found else statement
+        indexes = _cut(match[2], values, count) if match else None
+        return _replaced(statement, f"{match[1]}=({_items(indexes)})") if match and indexes else statement
     if (
         statement.form is Form.BLOCK
         and statement.keyword in {"until", "while"}
@@ -39,22 +39,26 @@ def rewritten(statement: Statement, values: Values, count: int) -> Statement:
         return _replaced(statement, loop) if loop != statement.source else statement
     if statement.form is not Form.ASSIGNMENT or len(statement.assignments) != 1:
         return statement
-    one = statement.assignments[0]
+    assignment = statement.assignments[0]
     keyword = f"{statement.keyword} " if statement.keyword else ""
-    if one.items is not None and len(one.items) == 1 and not one.append:
-        found = of_word(one.items[0], values, count)
-        return _replaced(statement, f"{keyword}{one.name}=({_items(found)})") if found else statement
-    if one.value is None or one.append or one.index is not None:
+    if assignment.items is not None and len(assignment.items) == 1 and not assignment.append:
+        indexes = of_word(assignment.items[0], values, count)
+        return (
+            _replaced(statement, f"{keyword}{assignment.name}=({_items(indexes)})") if indexes else statement
+        )
+    if assignment.value is None or assignment.append or assignment.index is not None:
         return statement
-    found = of_word(one.value, values, count) if _cuts(one.value) else None
-    separator = "," if re.search(r"tr .*,|paste|IFS=,", one.value.source or one.value.shell) else " "
-    known = values.words(replace(one.value, segments=tuple(map(_quoted, one.value.segments))))
+    indexes = of_word(assignment.value, values, count) if _cuts(assignment.value) else None
+    separator = (
+        "," if re.search(r"tr .*,|paste|IFS=,", assignment.value.source or assignment.value.shell) else " "
+    )
+    known = values.words(replace(assignment.value, segments=tuple(map(_quoted, assignment.value.segments))))
     literal = known[0].literal if known and len(known) == 1 else None
-    text = separator.join(map(marker, found or ())) or literal
+    text = separator.join(map(marker, indexes or ())) or literal
     if not text or not MARKER.search(text):
         return statement
     escaped = re.sub(r'([\\"$`])', r"\\\1", text)
-    return _replaced(statement, f'{keyword}{one.name}="{escaped}"')
+    return _replaced(statement, f'{keyword}{assignment.name}="{escaped}"')
 
 
 def _plain(text: str, values: Values) -> str:
@@ -116,10 +120,10 @@ def _cut(command: str, values: Values, count: int) -> list[int] | None:
     if len(inside) != 1:
         return None
     stages = inside[0].parts if inside[0].form is Form.PIPELINE else (inside[0],)
-    found = _printed(stages[0], values, count)
+    indexes = _printed(stages[0], values, count)
     for stage in stages[1:]:
-        found = _stage(stage.source, found) if found else None
-    return found
+        indexes = _stage(stage.source, indexes) if indexes else None
+    return indexes
 
 
 def _printed(stage: Statement, values: Values, count: int) -> list[int] | None:
@@ -132,37 +136,37 @@ def _printed(stage: Statement, values: Values, count: int) -> list[int] | None:
         before = dict(zip(stage.words[1:], stage.words, strict=False))
         hosts = [w for w in stage.words[1:] if before[w].literal in {"-w", "--nodelist", "ssh"}]
         hosts += [w.after(len("--nodelist=")) for w in stage.words if w.lead.startswith("--nodelist=")]
-        found = of_word(hosts[0], values, count) if len(hosts) == 1 else None
-        return found if found and len(found) == 1 else None
+        indexes = of_word(hosts[0], values, count) if len(hosts) == 1 else None
+        return indexes if indexes and len(indexes) == 1 else None
     if stage.program == "echo" and not stage.redirections:
         named = [of_word(word, values, count) for word in stage.words[1:]]
-        return [n for one in named if one for n in one] if named and None not in named else None
+        return [n for indexes in named if indexes for n in indexes] if named and None not in named else None
     return None
 
 
-def _stage(text: str, found: list[int]) -> list[int] | None:
+def _stage(text: str, indexes: list[int]) -> list[int] | None:
     """What one stage of a pipe leaves of the names, one on each line or all on one."""
     if match := re.fullmatch(r"(head|tail) (?:-n ?)?-?([1-9]\d*)", text):
-        return found[: int(match[2])] if match[1] == "head" else found[-int(match[2]) :]
+        return indexes[: int(match[2])] if match[1] == "head" else indexes[-int(match[2]) :]
     if match := re.fullmatch(r"tail -n ?\+(\d+)", text):
-        return found[int(match[1]) - 1 :]
+        return indexes[int(match[1]) - 1 :]
     if match := re.fullmatch(
         r"sed -n ['\"]?(\d+)p['\"]?|awk ['\"]NR ?== ?(\d+)(?: ?\{ ?print ?(?:\$[01])? ?\})?['\"]", text
     ):
-        return found[int(match[1] or match[2]) - 1 :][:1]
+        return indexes[int(match[1] or match[2]) - 1 :][:1]
     if re.fullmatch(r"sed ['\"]?1d['\"]?", text):
-        return found[1:]
+        return indexes[1:]
     if re.fullmatch(r"tr .*|paste -s ?-?d ?['\"]?,['\"]?(?: -)?|paste -sd, ?-?|sed ['\"]s/,\$//['\"]", text):
-        return found
-    if len(found) == 1 and re.fullmatch(
+        return indexes
+    if len(indexes) == 1 and re.fullmatch(
         r"(?:awk ['\"]\{ ?print ?\$1 ?\}['\"]|cut -d ?['\"] ['\"] -f ?1|xargs)", text
     ):
-        return found
+        return indexes
     return None
 
 
-def _items(found: list[int] | None) -> str:
-    return " ".join(f'"{marker(n)}"' for n in found or ())
+def _items(indexes: list[int] | None) -> str:
+    return " ".join(f'"{marker(n)}"' for n in indexes or ())
 
 
 def _replaced(statement: Statement, source: str) -> Statement:

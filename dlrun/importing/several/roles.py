@@ -59,10 +59,10 @@ def put(
     return True
 
 
-def _put(draft: SpecDraft, found: Steps, start: Values, convert: Convert, *, divides: bool) -> None:
-    steps = found.found
+def _put(draft: SpecDraft, script: Steps, start: Values, convert: Convert, *, divides: bool) -> None:
+    steps = script.found
     launches = [decompose(s.command.line, s.command.words, s.values) for s in steps]
-    shares = place(steps, launches, draft, found.count, divides=divides)
+    shares = place(steps, launches, draft, script.count, divides=divides)
     order = sorted(range(len(steps)), key=lambda i: shares[i].nodes[0])
     steps, launches, shares = (
         [steps[i] for i in order],
@@ -72,46 +72,48 @@ def _put(draft: SpecDraft, found: Steps, start: Values, convert: Convert, *, div
     names = role_names(launches)
     firsts = {share.nodes[0]: name for name, share in zip(names, shares, strict=True) if not share.beside}
     drafts = [_draft(draft, share, launch) for share, launch in zip(shares, launches, strict=True)]
-    for one, step in zip(drafts, steps, strict=True):
-        convert(one, [*step.before, step.command], start.counts)
-        _check(one)
+    for role_draft, step in zip(drafts, steps, strict=True):
+        convert(role_draft, [*step.before, step.command], start.counts)
+        _check(role_draft)
     listens = (
         addresses.ports({n: d.values for n, d in zip(names, drafts, strict=True)}, firsts)
         if len(firsts) > 1
         else {}
     )
     roles: dict[str, dict[str, Any]] = {}
-    for name, one in zip(names, drafts, strict=True):
-        used = addresses.put(one.values, name, firsts, listens)
-        needs = waits.needs(one.values, used, listens, firsts)
+    for name, role_draft in zip(names, drafts, strict=True):
+        used = addresses.put(role_draft.values, name, firsts, listens)
+        needs = waits.needs(role_draft.values, used, listens, firsts)
         for needed, how in needs.items():
             if how is not None:
                 drafts[names.index(needed)].values["ready"] = how
         if needs:
-            one.values["needs"] = list(needs)
-        roles[name] = one.values
+            role_draft.values["needs"] = list(needs)
+        roles[name] = role_draft.values
     _put_ends(roles, dict(zip(names, steps, strict=True)))
     for share, name in zip(shares, names, strict=True):
         if share.beside:
             roles[name]["beside"] = names[0]
     join(draft, roles, drafts)
-    draft.sizes = {name: one.sizes[""] for name, one in zip(names, drafts, strict=True)}
+    draft.sizes = {name: role_draft.sizes[""] for name, role_draft in zip(names, drafts, strict=True)}
     for name, port in listens.items():
         draft.leave(
             steps[names.index(name)].command.line,
             f"port {port}",
             f"`{{{{ role.{name}.port }}}}`: one that is free",
         )
-    draft.left_out = [replace(left, text=found.original.get(left.text, left.text)) for left in draft.left_out]
-    for statement in found.after:
+    draft.left_out = [
+        replace(left, text=script.original.get(left.text, left.text)) for left in draft.left_out
+    ]
+    for statement in script.after:
         if not ends(statement):
             draft.check(statement.line, statement.source, "dlrun runs nothing after the training")
 
 
 def _draft(job: SpecDraft, share: Share, launch: Launch) -> SpecDraft:
     """The draft of the job with the numbers of one role."""
-    one = copy.deepcopy(job)
-    counts = one.counts
+    role_draft = copy.deepcopy(job)
+    counts = role_draft.counts
     gpus = (
         share.gpus if share.gpus is not None else gpus_per_node(job, counts.get("nodes") or len(share.nodes))
     )
@@ -121,16 +123,18 @@ def _draft(job: SpecDraft, share: Share, launch: Launch) -> SpecDraft:
     if gpus is not None:
         counts["gpus"] = gpus
     launch.counts.setdefault("nodes", len(share.nodes))
-    one.left_out, one.to_check, one.of_role = [], [], True
-    return one
+    role_draft.left_out, role_draft.to_check, role_draft.of_role = [], [], True
+    return role_draft
 
 
-def _check(one: SpecDraft) -> None:
+def _check(role_draft: SpecDraft) -> None:
     """Raise Unclear for what a role would have in another way than the script."""
-    names = set(re.findall(r"SLURM_\w+", repr(one.values)))
-    if one.to_check or not all(map(_OF_JOB.fullmatch, names)) or one.get("resources.ranks"):
+    names = set(re.findall(r"SLURM_\w+", repr(role_draft.values)))
+    if role_draft.to_check or not all(map(_OF_JOB.fullmatch, names)) or role_draft.get("resources.ranks"):
         raise Unclear
-    if any(name in one.values for name in ("sweep", "results", "data")) or one.get("environment.stage"):
+    if any(name in role_draft.values for name in ("sweep", "results", "data")) or role_draft.get(
+        "environment.stage"
+    ):
         raise Unclear
 
 
@@ -168,7 +172,7 @@ _SHARED = ("framework", "launcher", "directory")
 def join(draft: SpecDraft, roles: Mapping[str, dict[str, Any]], parts: Sequence[SpecDraft]) -> None:
     """Write roles into the draft of the job; raises Unclear where they differ in what a job has once."""
     values = list(roles.values())
-    resources = [dict(one.pop("resources", {})) for one in values]
+    resources = [dict(role.pop("resources", {})) for role in values]
     sizes = [{name: of.pop(name) for name in _SIZE if name in of} for of in resources]
     if any(of != resources[0] for of in resources):
         raise Unclear
@@ -181,26 +185,26 @@ def join(draft: SpecDraft, roles: Mapping[str, dict[str, Any]], parts: Sequence[
         sizes = [{k: v for k, v in size.items() if k != "gpus_per_node"} for size in sizes]
     whole: dict[str, Any] = {}
     for name in _SHARED:
-        if name in values[0] and all(one.get(name) == values[0][name] for one in values):
+        if name in values[0] and all(role.get(name) == values[0][name] for role in values):
             whole[name] = values[0][name]
-            for one in values:
-                del one[name]
+            for role in values:
+                del role[name]
     for name in ("environment", "secrets"):
-        common = _common([one.get(name, {}) for one in values])
+        common = _common([role.get(name, {}) for role in values])
         if common:
             whole[name] = common
-        for one in values:
-            one[name] = _without(one.get(name, {}), common)
-    for one, size in zip(values, sizes, strict=True):
-        one.update(size)
-        if one.get("nodes") == 1:
-            del one["nodes"]
+        for role in values:
+            role[name] = _without(role.get(name, {}), common)
+    for role, size in zip(values, sizes, strict=True):
+        role.update(size)
+        if role.get("nodes") == 1:
+            del role["nodes"]
     made = {
-        name: {key: one[key] for key in _ORDER if one.get(key) not in (None, {}, [])}
-        for name, one in roles.items()
+        name: {key: role[key] for key in _ORDER if role.get(key) not in (None, {}, [])}
+        for name, role in roles.items()
     }
     kept = {key: v for key, v in values[0].items() if key not in _ORDER}
-    if any({key: v for key, v in one.items() if key not in _ORDER} != kept for one in values):
+    if any({key: v for key, v in role.items() if key not in _ORDER} != kept for role in values):
         raise Unclear
     draft.values = {**kept, **whole, "resources": resources[0], "roles": made}
     draft.comments = {key: text for key, text in draft.comments.items() if key.partition(".")[0] in kept}
@@ -225,11 +229,11 @@ def _check_widths(sizes: Sequence[Mapping[str, Any]], *, exclusive: bool) -> Non
         raise Unclear
 
 
-def _common(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _common(mappings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What all mappings have, in mappings inside, too."""
     common: dict[str, Any] = {}
-    for name, value in found[0].items():
-        others = [one.get(name) for one in found]
+    for name, value in mappings[0].items():
+        others = [mapping.get(name) for mapping in mappings]
         if all(other == value for other in others):
             common[name] = value
         elif name == "variables" and all(isinstance(other, dict) for other in others):
@@ -278,6 +282,6 @@ def _name(launch: Launch) -> str:
         for p in map(program, launch.words)
         if re.fullmatch(r"[A-Za-z][\w.+-]*", p) and not _STARTS.fullmatch(p)
     )
-    found = script[1] if script else module.rpartition(".")[2] or next(programs, "role")
-    made = re.sub(r"\W+", "_", found, flags=re.ASCII).strip("_")[:32].rstrip("_")
+    stem = script[1] if script else module.rpartition(".")[2] or next(programs, "role")
+    made = re.sub(r"\W+", "_", stem, flags=re.ASCII).strip("_")[:32].rstrip("_")
     return made if re.match(r"[A-Za-z]", made) else f"role_{made}"[:32].rstrip("_")

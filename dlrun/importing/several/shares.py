@@ -30,16 +30,16 @@ def place(
 ) -> list[Share]:
     """The share of each launch; raises Unclear where they are not known, or nodes would be shared that cannot be."""
     sizes = [_size(launch, step, count) for step, launch in zip(steps, launches, strict=True)]
-    given = [_given(step, size, count) for step, size in zip(steps, sizes, strict=True)]
+    requested = [_given(step, size, count) for step, size in zip(steps, sizes, strict=True)]
     own = [_gpus(step, launch, size) for step, launch, size in zip(steps, launches, sizes, strict=True)]
     if count == 1:
         return _on_one(own, draft, divides=divides)
-    if any("overlap" in step.options for step, known in zip(steps, given, strict=True) if known is None):
+    if any("overlap" in step.options for step, known in zip(steps, requested, strict=True) if known is None):
         raise Unclear  # all of them may be on the first nodes
-    taken = {n for known in given if known for n in known}
+    taken = {n for known in requested if known for n in known}
     free = [n for n in range(count) if n not in taken]
     shares = []
-    for known, size, gpus in zip(given, sizes, own, strict=True):
+    for known, size, gpus in zip(requested, sizes, own, strict=True):
         if known is None:
             known, free = free[:size], free[size:]  # noqa: PLW2901 - the next nodes
         if len(known) != size or known != list(range(known[0], known[0] + size)):
@@ -68,10 +68,10 @@ def _size(launch: Launch, step: Step, count: int) -> int:
 def _given(step: Step, size: int, count: int) -> list[int] | None:
     """The nodes that the options of a launch name; None if it names none."""
     if (named := step.options.get("nodelist")) is not None:
-        found = nodes.of_word(named.values[0], step.values, count)
-        if found is None:
+        indexes = nodes.of_word(named.values[0], step.values, count)
+        if indexes is None:
             raise Unclear
-        return found
+        return indexes
     if (first := step.options.get("relative")) is not None:
         known = step.values.words(first.values[0])
         text = known[0].literal if known and len(known) == 1 else None

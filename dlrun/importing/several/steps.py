@@ -52,7 +52,9 @@ class Steps:
 
     def take(self, statements: Sequence[Statement]) -> None:
         """Go through the script; raises Unclear."""
-        for original in (one for whole in statements for one in unrolled(whole, self.values, self.count)):
+        for original in (
+            single for whole in statements for single in unrolled(whole, self.values, self.count)
+        ):
             statement = nodes.rewritten(original, self.values, self.count)
             self.original[statement.source] = original.source
             self._one(statement)
@@ -215,8 +217,8 @@ def _items(statement: Statement, values: Values, count: int) -> _Loop:
             if first is None or last is None or last - first > _MOST:
                 raise Unclear
             items += [str(n) for n in range(first, last + 1)]
-        elif found := nodes.of_word(word, values, count):
-            items += map(nodes.marker, found)
+        elif indexes := nodes.of_word(word, values, count):
+            items += map(nodes.marker, indexes)
         else:
             known = values.words(word)
             if known is None or any(not re.fullmatch(r"[\w./:,=@%+-]*", w.literal or "?") for w in known):
@@ -272,16 +274,16 @@ def _of(statement: Statement, steps: Sequence[Step]) -> list[Step]:
     everything = not words or words in (["$(jobs -p)"], ['"$(jobs -p)"'], ["`jobs -p`"])
     if everything and (statement.program == "wait" or words):
         return started
-    found = []
+    launches = []
     for word in words:
         match = _OF_NAME.fullmatch(word)
         named = [step for step in started if match and match[1] in step.pids]
         if not named:
             raise Unclear
-        found += named
-    if not found:
+        launches += named
+    if not launches:
         raise Unclear
-    return found
+    return launches
 
 
 def _only_ends(statement: Statement, also: Collection[str] = ()) -> bool:
@@ -295,7 +297,7 @@ def _trap(statement: Statement, draft: SpecDraft, cleaners: set[str]) -> bool:
     words = statement.words[1:2]
     segments = words[0].segments if words else ()
     inside = statements("".join(s.text if s.kind is Kind.TEXT else s.source for s in segments))
-    if not inside or not all(_only_ends(one, cleaners) for one in inside):
+    if not inside or not all(_only_ends(part, cleaners) for part in inside):
         raise Unclear
     draft.leave(statement.line, statement.source, _BY_DLRUN)
     return True

@@ -27,17 +27,17 @@ def needs(
     environment = values.get("environment", {})
     lines: list[str] = list(environment.get("setup", ()))
     upper = {name.upper(): name for name in firsts.values()}
-    found: dict[str, dict[str, Any] | None] = {}
+    awaited: dict[str, dict[str, Any] | None] = {}
     kept = []
     for line in lines:
         if known := _asked(line, upper, listens):
-            found |= known
+            awaited |= known
         else:
             kept.append(line)
-    if used and not found and any(re.fullmatch(r"sleep [\d.]+[smh]?", line) for line in kept):
+    if used and not awaited and any(re.fullmatch(r"sleep [\d.]+[smh]?", line) for line in kept):
         # The pause is for these; that their ports accept connections is what dlrun waits for by default.
-        found = dict.fromkeys(sorted(used))
-    if found:
+        awaited = dict.fromkeys(sorted(used))
+    if awaited:
         kept = [line for line in kept if not re.fullmatch(r"sleep [\d.]+[smh]?", line)]
     if kept != lines:
         if not all(re.fullmatch(r"set [-+][euo][\w +-]*", line) for line in kept):
@@ -46,7 +46,7 @@ def needs(
             environment.pop("setup", None)
             if not environment:
                 values.pop("environment", None)
-    return found
+    return awaited
 
 
 def _asked(line: str, upper: Mapping[str, str], listens: Mapping[str, str]) -> dict[str, dict[str, Any]]:
