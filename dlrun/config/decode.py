@@ -209,11 +209,11 @@ class _Decoder:
         if schema is None or self.partial:
             return {}
         entry = node.entries.get(framework)
-        given = (
+        options = (
             entry.value if entry else MapNode(origin=Origin(layer=node.origin.layer, name=node.origin.name))
         )
         whole = Key(name=framework, hint=Hint(schema=schema), required=False)
-        value = self.value(given, whole.hint, (framework,), whole, entry.key if entry else None)
+        value = self.value(options, whole.hint, (framework,), whole, entry.key if entry else None)
         if value is _BAD:
             return {}
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(schema)}
@@ -387,8 +387,8 @@ class _Decoder:
 
 def framework_of(node: MapNode) -> str:
     """The framework set in the tree of a spec, else the default one."""
-    given = node.get("framework")
-    return given.text if isinstance(given, ScalarNode) else str(keys(Spec)["framework"].default)
+    framework = node.get("framework")
+    return framework.text if isinstance(framework, ScalarNode) else str(keys(Spec)["framework"].default)
 
 
 def _preview(node: Node, path: Path) -> str:

@@ -54,7 +54,7 @@ def translated(root: MapNode) -> Changed:
 def _joined(value: Node) -> ScalarNode | None:
     """A list of partitions as sbatch writes it, `a,b`; None for other values."""
     items = value.items if isinstance(value, ListNode) else ()
-    texts = [one.text for one in items if isinstance(one, ScalarNode)]
+    texts = [scalar.text for scalar in items if isinstance(scalar, ScalarNode)]
     first = items[0] if items else None
     if not isinstance(first, ScalarNode) or len(texts) != len(items):
         return None
@@ -65,28 +65,28 @@ def translated_flags(flags: Sequence[Assignment]) -> Settings:
     """`translated` for the assignments of `--set` and variables."""
     made: list[Assignment] = []
     notes: list[Problem] = []
-    for one in flags:
-        if one.path[:1] == ("resources",) and len(one.path) == 2 and isinstance(one.value, ScalarNode):
-            entry = Entry(key=dataclasses.replace(one.value, text=one.path[1]), value=one.value)
-            resources = MapNode(origin=one.value.origin, entries={one.path[1]: entry})
-            whole = Entry(key=one.value, value=resources)
-            changed = translated(MapNode(origin=one.value.origin, entries={"resources": whole}))
+    for flag in flags:
+        if flag.path[:1] == ("resources",) and len(flag.path) == 2 and isinstance(flag.value, ScalarNode):
+            entry = Entry(key=dataclasses.replace(flag.value, text=flag.path[1]), value=flag.value)
+            resources = MapNode(origin=flag.value.origin, entries={flag.path[1]: entry})
+            whole = Entry(key=flag.value, value=resources)
+            changed = translated(MapNode(origin=flag.value.origin, entries={"resources": whole}))
             notes += changed.problems
             inner = changed.root.get("resources")
             if isinstance(inner, MapNode):
                 made += (
-                    dataclasses.replace(one, path=("resources", name), value=entry.value)
+                    dataclasses.replace(flag, path=("resources", name), value=entry.value)
                     for name, entry in inner.entries.items()
                 )
                 continue
-        made.append(one)
+        made.append(flag)
     return Settings(tuple(made), tuple(notes))
 
 
 def _key_of(name: str, known: Mapping[str, object]) -> str:
     """The key for an option; the name itself if it is a key, or if the key is also given."""
     key = RESOURCE_KEYS.get(name.replace("-", "_"), name)
-    same = [one for one in known if RESOURCE_KEYS.get(one.replace("-", "_"), one) == key]
+    same = [written for written in known if RESOURCE_KEYS.get(written.replace("-", "_"), written) == key]
     # If the key is given too, the option is kept and reported as unknown: neither value may win silently.
     return key if len(same) == 1 else name
 

@@ -57,18 +57,18 @@ def keys(schema: type) -> Mapping[str, Key]:
     """The keys of a dataclass by name, in the order declared."""
     # Annotations are texts (`from __future__ import annotations`), which `field.type` does not resolve.
     hints = typing.get_type_hints(schema)
-    found = {}
+    schema_keys = {}
     for field in dataclasses.fields(schema):
         required = field.default is MISSING and field.default_factory is MISSING
         default = field.default_factory() if field.default_factory is not MISSING else field.default
-        found[field.name] = Key(
+        schema_keys[field.name] = Key(
             name=field.name,
             hint=read(hints[field.name]),
             required=required,
             default=None if required else default,
             **field.metadata,
         )
-    return found
+    return schema_keys
 
 
 @cache

@@ -95,7 +95,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     Two underscores separate keys. Names chosen by the user (variables, data sets) keep their case, all others become lower
     case. Variables are applied in the order of their names.
     """
-    found, problems = [], []
+    assignments, problems = [], []
     # Sorted: the order of an environment is arbitrary, and one variable may set a key inside the value of another.
     for name in sorted(environment):
         if not name.startswith(VARIABLE_PREFIX):
@@ -108,8 +108,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
             continue
         document = parse(environment[name], at, lines=False)
         problems.extend(document.problems)
-        found.append(Assignment(_spelled(parts), document.root or ScalarNode(text="", origin=at)))
-    return Settings(tuple(found), tuple(problems))
+        assignments.append(Assignment(_spelled(parts), document.root or ScalarNode(text="", origin=at)))
+    return Settings(tuple(assignments), tuple(problems))
 
 
 def _spelled(parts: Sequence[str]) -> tuple[str, ...]:

@@ -140,8 +140,8 @@ def layers_of(
         raise InvalidFile(files.problems, {})
     read_settings = [files.tree(path, Layer.USER) for path in settings]
     own = layers.merge_all(read_settings) if any(read_settings) else None
-    given = [layers.from_environment(environment), *map(layers.parse_set, sets)]
-    assignments = [assignment for one in given for assignment in one.assignments]
+    overrides = [layers.from_environment(environment), *map(layers.parse_set, sets)]
+    assignments = [assignment for settings in overrides for assignment in settings.assignments]
     if site is not None:
         assignments.append(_flag(site))
     return Layers(
@@ -149,29 +149,29 @@ def layers_of(
         spec=spec,
         settings=own,
         assignments=tuple(assignments),
-        problems=(*files.problems, *(problem for one in given for problem in one.problems)),
+        problems=(*files.problems, *(problem for settings in overrides for problem in settings.problems)),
         sources=files.sources,
         trees=files.trees,
         sets=tuple(sets),
     )
 
 
-def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -> Inputs:
+def decoded(unmerged: Layers, chosen: Chosen, options: Options, unknown: Unknown) -> Inputs:
     """The values of a spec on its site.
 
     Raises InvalidFile with every problem of spec, settings, flags and site profile.
     """
     loaded = chosen.loaded
-    problems = [*found.problems, *chosen.problems]
+    problems = [*unmerged.problems, *chosen.problems]
     defaults = loaded.profile.defaults if loaded else None
     # Before the merge: `--set resources.ntasks=4` overrides `ranks` of the spec, and the other way round.
-    changed = translated(found.spec) if found.spec is not None else None
-    flags = translated_flags(found.assignments)
+    changed = translated(unmerged.spec) if unmerged.spec is not None else None
+    flags = translated_flags(unmerged.assignments)
     written = changed.root if changed is not None else None
-    weaker = [default_for(layer, written) for layer in (defaults, found.settings)]
+    weaker = [default_for(layer, written) for layer in (defaults, unmerged.settings)]
     root = _over(layers.merge_all([*weaker, written]), flags.assignments, problems)
-    sources = {**found.sources, **chosen.sources}
-    if found.spec is not None and changed is not None:
+    sources = {**unmerged.sources, **chosen.sources}
+    if unmerged.spec is not None and changed is not None:
         single = with_command(root)
         programs = with_roles(single.root)
         _add(problems, [*single.problems, *programs.problems])
@@ -184,13 +184,13 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
                 origins=value.origins,
                 history=value.history,
                 sources=sources,
-                directory=found.path.parent,
-                path=found.path,
+                directory=unmerged.path.parent,
+                path=unmerged.path,
                 loaded=loaded,
-                layers=found,
+                layers=unmerged,
                 notes=(
                     *changed.problems,
-                    *cut_off(found.spec, found.sources[str(found.path)]),
+                    *cut_off(unmerged.spec, unmerged.sources[str(unmerged.path)]),
                     *flags.problems,
                 ),
                 roles={
@@ -199,7 +199,7 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
                     if role.value is not None
                 },
             )
-    raise InvalidFile(problems, hide(sources, dict(found.trees)))
+    raise InvalidFile(problems, hide(sources, dict(unmerged.trees)))
 
 
 def _value(root: MapNode, options: Options, unknown: Unknown, problems: list[Problem]) -> Decoded[Spec]:

@@ -45,20 +45,20 @@ def faults(root: MapNode) -> Iterator[Problem]:
     for path in ("node_types", "partitions"):
         for name, entry in _entries(root.get(path)):
             over = entry.get("overrides") if isinstance(entry, MapNode) else None
-            for part, found in _entries(over):
+            for part, node in _entries(over):
                 if part not in OVERRIDES:
                     near = nearest(part, OVERRIDES)
                     hint = f"the nearest is `{near}`; " if near else ""
-                    listed = ", ".join(f"`{one}`" for one in OVERRIDES)
+                    listed = ", ".join(f"`{section}`" for section in OVERRIDES)
                     yield Problem(
                         message=f"`{part}` cannot be overridden in `{path}.{name}.overrides`",
-                        origin=found.origin,
+                        origin=node.origin,
                         help=f"{hint}these can: {listed}",
                     )
-                elif part == "scheduler" and isinstance(found, MapNode) and found.get("type") is not None:
+                elif part == "scheduler" and isinstance(node, MapNode) and node.get("type") is not None:
                     yield Problem(
                         message=f"`{path}.{name}.overrides` names another scheduler",
-                        origin=found.origin,
+                        origin=node.origin,
                         help="write a separate profile for nodes of another scheduler, with `extends:`",
                     )
 

@@ -80,22 +80,22 @@ def with_roles(root: MapNode) -> Programs:
     problems = [
         Problem(
             message=f"`{name}` and `roles` are both given, but a job with roles runs their commands",
-            origin=given.origin,
-            width=given.width,
+            origin=node.origin,
+            width=node.width,
             help=f"move `{name}` into one of the roles",
         )
         for name in ("command", "run")
-        if (given := root.get(name)) is not None and not (name == "command" and root.get("run") is not None)
+        if (node := root.get(name)) is not None and not (name == "command" and root.get("run") is not None)
     ]
     problems += [
         Problem(
             message=f"`resources.{name}` and `roles` are both given, but the job has the nodes of its roles",
-            origin=given.origin,
-            width=given.width,
+            origin=node.origin,
+            width=node.width,
             help="write `nodes` in each role (default: 1)",
         )
         for name in _NOT_WITH_ROLES
-        if (given := root.get("resources", name)) is not None
+        if (node := root.get("resources", name)) is not None
     ]
     base = _without(root, _OF_JOB)
     resources = root.get("resources")
@@ -124,9 +124,13 @@ def _spec_of(role: MapNode, base: MapNode) -> MapNode:
         base = _with(base, "resources", _without(of_all, _PLACE))  # a partition has nodes of one type
     of_job = [name for name in Role.OF_JOB if name in role.entries and name not in names(Role)]
     # What is wrong with the job's resources is then found at one place for all roles.
-    given = base.entries.get("resources")
-    place = given.key if given is not None else ScalarNode(text="resources", origin=base.origin)
-    resources = MapNode(entries=size, origin=place.origin if given is None else given.value.origin)
+    job_resources = base.entries.get("resources")
+    place = (
+        job_resources.key if job_resources is not None else ScalarNode(text="resources", origin=base.origin)
+    )
+    resources = MapNode(
+        entries=size, origin=place.origin if job_resources is None else job_resources.value.origin
+    )
     own = _without(role, (*_LINKS, *_SIZE, *of_job))
     own = dataclasses.replace(own, entries={**own.entries, "resources": Entry(key=place, value=resources)})
     merged = merge(base, own)

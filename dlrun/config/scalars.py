@@ -135,8 +135,8 @@ def _time_help(text: str) -> str:
     if text.startswith("-"):
         return "it must be more than zero"
     if (iso := _ISO_TIME.fullmatch(text)) is not None and any(iso.groups()):
-        found = zip(iso.groups(), "dhms", strict=True)
-        return f"write `{''.join(number + unit for number, unit in found if number)}`"
+        numbers = zip(iso.groups(), "dhms", strict=True)
+        return f"write `{''.join(number + unit for number, unit in numbers if number)}`"
     parts = _TIME_WORDS.findall(text)
     if parts and not _TIME_WORDS.sub("", text).strip():
         return f"write `{''.join(number + unit.lower() for number, unit in parts)}`"

@@ -265,7 +265,7 @@ def secrets_in(text: str) -> Iterator[SecretSpan]:
 
 def secret_words(words: Sequence[str]) -> set[int]:
     """The indexes of the words of a command that are secrets by what is before them: `--api-key VALUE`, `sshpass -p VALUE`."""
-    found = {
+    indexes = {
         index
         for index in range(1, len(words))
         if words[index - 1].startswith("-") and is_secret_argument(words[index - 1], words[index])
@@ -273,8 +273,8 @@ def secret_words(words: Sequence[str]) -> set[int]:
     if not set(words).isdisjoint(_OPTION_WORDS):
         ends = [*accumulate(len(word) + 1 for word in words)]
         spans = _of_groups(_PASSWORD_OPTION, " ".join(words), ARGUMENT)
-        found |= {bisect_right(ends, span.begin) for span in spans}
-    return found
+        indexes |= {bisect_right(ends, span.begin) for span in spans}
+    return indexes
 
 
 def _of_groups(pattern: re.Pattern[str], text: str, kind: str) -> Iterator[SecretSpan]:

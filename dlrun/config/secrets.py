@@ -44,10 +44,10 @@ def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
 def refuse_secrets(text: str, where: str) -> None:
     """Raise Invalid if the text of a new spec has a plain secret; where: what it was made from, in which it is to be replaced."""
     root = parse(text, Origin(layer=Layer.SPEC, name=where)).root
-    found = {problem.message: None for problem in (plain_secrets(root) if root is not None else ())}
-    if found:
+    messages = {problem.message: None for problem in (plain_secrets(root) if root is not None else ())}
+    if messages:
         raise Invalid(
-            "; ".join(found),
+            "; ".join(messages),
             help=f"in {where}, write `$NAME` in its place, and export NAME in the shell that submits",
         )
 
@@ -121,9 +121,9 @@ def faulty_secrets(root: Node) -> Iterator[Problem]:
     for name, entry in secrets.entries.items() if isinstance(secrets, MapNode) else ():
         if not isinstance(entry.value, MapNode):
             continue  # the decoder reports that a mapping is expected
-        given = [k for k in ("env", "file", "command") if not _absent(entry.value.get(k))]
-        if len(given) != 1:
-            fault = f"names {' and '.join(given)}" if given else "does not name the source of its value"
+        sources = [k for k in ("env", "file", "command") if not _absent(entry.value.get(k))]
+        if len(sources) != 1:
+            fault = f"names {' and '.join(sources)}" if sources else "does not name the source of its value"
             yield Problem(
                 code="DLR002",
                 message=f"secret `{short(name)}` {fault}",

@@ -69,16 +69,16 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
         parent = root.get("extends")
         if not isinstance(parent, ScalarNode) or parent.is_null:
             break
-        found = find(parent.text, current)
-        if isinstance(found, Problem):
-            problems.append(dataclasses.replace(found, origin=parent.origin, width=parent.width))
+        extended = find(parent.text, current)
+        if isinstance(extended, Problem):
+            problems.append(dataclasses.replace(extended, origin=parent.origin, width=parent.width))
             break
-        if found.name in sources:
+        if extended.name in sources:
             message = f"`{short(parent.text)}` extends this profile itself, directly or through others"
             way_out = "remove `extends:` from one of them"
             problems.append(Problem(message=message, origin=parent.origin, width=parent.width, help=way_out))
             break
-        current = found
+        current = extended
     if not chain:
         return Profile(root=None, site=None, problems=tuple(problems), sources=sources)
     merged = _inherit(chain)
@@ -127,8 +127,8 @@ def _document(profile: ProfileText) -> Document:
     at = Origin(layer=Layer.SITE, name=profile.name)
     document = parse(profile.text, at)
     if isinstance(document.root, MapNode):
-        given = document.root.entries.keys()
-        if given & {"command", "run", "roles"} and not given & {"scheduler", "launcher", "extends"}:
+        keys = document.root.entries.keys()
+        if keys & {"command", "run", "roles"} and not keys & {"scheduler", "launcher", "extends"}:
             way_out = f"it is a training spec: `dlrun plan {profile.name}` checks it"
             problem = Problem(message=f"`{profile.name}` is not a site profile", origin=at, help=way_out)
             return Document(None, (problem,))
@@ -313,17 +313,17 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
             "DLR057", "name", "the profile cites no source of its values", origins,
             "add `sources: [{cite: …, date: …}]`, so that others can check the values", warning=True,
         )  # fmt: skip
-    for key, given in (
+    for key, value in (
         ("scheduler.version", site.scheduler.version),
         ("node_types", site.node_types),
         ("partitions", site.partitions),
         ("fabric", site.fabric),
         ("recognise", site.recognise != Recognise()),
     ):
-        if not given and key not in site.unknown:
+        if not value and key not in site.unknown:
             remedy = f"{_USE[key]}; if no source states it, add `{key}` to `unknown:`"
             yield _problem("DLR058", "name", f"`{key}` is not given", origins, remedy, warning=True)
-        elif given and key in site.unknown:
+        elif value and key in site.unknown:
             yield _problem(
                 "DLR058", "unknown", f"`{key}` is listed under `unknown:`, but has a value", origins,
                 "remove it from `unknown:`", warning=True,

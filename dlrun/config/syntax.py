@@ -211,11 +211,11 @@ def _without_colon(text: str, number: int, at: Origin) -> Problem | None:
     )
     # The parsers take such a line for the beginning of a text, and report the line after it.
     for place in (before, number):
-        found = _NO_COLON.fullmatch(lines[place]) if place < len(lines) else None
-        if found is not None and not lines[place].rstrip().endswith(":"):
-            secret = looks_secret(found[2]) or masked(found[3]) != found[3]
-            here = replace(at, line=place + 1, column=len(found[1]) + 1)
-            way_out = f"write `{found[2]}: {'…' if secret else short(found[3])}`"
+        match = _NO_COLON.fullmatch(lines[place]) if place < len(lines) else None
+        if match is not None and not lines[place].rstrip().endswith(":"):
+            secret = looks_secret(match[2]) or masked(match[3]) != match[3]
+            here = replace(at, line=place + 1, column=len(match[1]) + 1)
+            way_out = f"write `{match[2]}: {'…' if secret else short(match[3])}`"
             return Problem(message=message, origin=here, help=way_out)
     alone = _ALONE.fullmatch(lines[before])
     if alone is not None and number < len(lines) and re.match(rf"{alone[1]}\s+\S", lines[number]):

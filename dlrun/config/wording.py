@@ -139,14 +139,14 @@ def without_brackets(node: ListNode, path: Path) -> str:
 
 def names_and_values(node: Node, path: Path) -> str:
     """Help for a list or text in place of a mapping. It shows no values, which may be confidential."""
-    given = node.items if isinstance(node, ListNode) else (node,)
-    written = [item.text for item in given if isinstance(item, ScalarNode)]
+    items = node.items if isinstance(node, ListNode) else (node,)
+    written = [item.text for item in items if isinstance(item, ScalarNode)]
     names = [
-        found[1]
+        match[1]
         for text in written
-        if (found := re.fullmatch(rf"(?:--)?({VARIABLE_NAME}|{OPTION_NAME})=.*", text, re.DOTALL))
+        if (match := re.fullmatch(rf"(?:--)?({VARIABLE_NAME}|{OPTION_NAME})=.*", text, re.DOTALL))
     ]
-    names += [name for item in given if isinstance(item, MapNode) for name in item.entries]
+    names += [name for item in items if isinstance(item, MapNode) for name in item.entries]
     shown = ", ".join(f"{short(name)}: …" for name in names[:3]) if names else "NAME: …"
     return f"write `{path[-1]}: {{{shown}}}`, each name with its value" if path else ""
 
@@ -175,10 +175,10 @@ def pattern_fault(pattern: str, text: str) -> str:
 
 def _amount_fault(text: str) -> str:
     """Why a text is not a valid amount of data."""
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|files?|[KMGTP]?I?B)\s*", text, re.IGNORECASE)
-    if found and not float(found[1]):
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|files?|[KMGTP]?I?B)\s*", text, re.IGNORECASE)
+    if match and not float(match[1]):
         return f"is `{short(text)}`; it must be more than zero"
-    if found and found[2] == "%" and float(found[1]) > 100:
+    if match and match[2] == "%" and float(match[1]) > 100:
         return f"is `{short(text)}`; the maximum is 100%"
     return "is not an amount such as `10%`, `8 files` or `20GB`"
 
@@ -191,7 +191,7 @@ def meant(name: str, known: Iterable[str]) -> str | None:
 def required_near(name: str, known: Mapping[str, Key], path: Path) -> str | None:
     """The required key that resembles an unknown one: it is not also reported as missing."""
     required = [key.name for key in known.values() if key.required]
-    return nearest(name, required) or next((one for one in required if one == meaning(name, path)), None)
+    return nearest(name, required) or next((key for key in required if key == meaning(name, path)), None)
 
 
 def is_several(text: str) -> bool:
@@ -204,9 +204,9 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
     listed = f"`dlrun keys{' --profile' if document == 'site' else ''}` lists the keys"
     here = set(known)
     plain = re.sub(r"[-\s]+", "_", name.strip().lower())
-    if (found := re.fullmatch(r"([A-Za-z_]\w*)(\s+|\s*=\s*)(\S+)", name)) is not None and found[1] in here:
-        value = "…" if "=" in found[2] or masked(found[3]) != found[3] else short(found[3])
-        return f"write `{found[1]}: {value}`, with a colon"
+    if (match := re.fullmatch(r"([A-Za-z_]\w*)(\s+|\s*=\s*)(\S+)", name)) is not None and match[1] in here:
+        value = "…" if "=" in match[2] or masked(match[3]) != match[3] else short(match[3])
+        return f"write `{match[1]}: {value}`, with a colon"
     own = meaning(name, path) if document == "spec" and plain not in here else ""
     if " " in own:
         return own
@@ -282,10 +282,10 @@ def mapping_form(name: str | int, schema: type, node: Node) -> str:
         return "remove the quotes"
     if (
         isinstance(node, ScalarNode)
-        and (found := re.match(r"(\w+)[ =]+([^\s=]+)", node.text))
-        and found[1] in known
+        and (match := re.match(r"(\w+)[ =]+([^\s=]+)", node.text))
+        and match[1] in known
     ):
-        return f"write each key with `: ` after it, such as `{found[1]}: {short(found[2])}`"
+        return f"write each key with `: ` after it, such as `{match[1]}: {short(match[2])}`"
     required = [key.name for key in known.values() if key.required]
     wanted = required or list(known)[:1]
     single = (

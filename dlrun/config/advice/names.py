@@ -134,6 +134,6 @@ def meaning(name: str, path: tuple[str | int, ...]) -> str:
     """What an unknown name in a spec below `path` stands for: a key there (one word), a help line, or empty."""
     plain = re.sub(r"[-\s]+", "_", name.strip().lower())
     place = str(path[0]) if path else ""
-    found = _AT.get(place, {}).get(plain, "")
-    found = found or next((line for of, names, line in _OF_FRAMEWORKS if of == place and plain in names), "")
-    return found or _ADVICE.get(plain, "")
+    hint = _AT.get(place, {}).get(plain, "")
+    hint = hint or next((line for of, names, line in _OF_FRAMEWORKS if of == place and plain in names), "")
+    return hint or _ADVICE.get(plain, "")

@@ -142,8 +142,8 @@ def _is_own(path: Path, index: int) -> bool:
 
 def _scalar(key: str, text: str) -> str:
     for pattern, help_ in (*_SCALARS.get(key, ()), *(_TIMES if key in _DURATIONS else ())):
-        if found := re.fullmatch(pattern, text, re.IGNORECASE):
-            return found.expand(help_)
+        if match := re.fullmatch(pattern, text, re.IGNORECASE):
+            return match.expand(help_)
     if key in _DURATIONS and (clock := _OVERFULL.fullmatch(text)):
         hours, minutes, seconds = map(int, clock.groups())
         hours, minutes = hours + (minutes + seconds // 60) // 60, (minutes + seconds // 60) % 60
@@ -153,7 +153,7 @@ def _scalar(key: str, text: str) -> str:
 
 def _texts(node: Node) -> list[str]:
     items = node.items if isinstance(node, ListNode) else ()
-    return [one.text for one in items if isinstance(one, ScalarNode)]
+    return [scalar.text for scalar in items if isinstance(scalar, ScalarNode)]
 
 
 def _first(node: Node, *names: str) -> str | None:
@@ -224,8 +224,8 @@ def _modules(node: Node) -> str:
 def _environment(node: Node) -> str:
     """Lines of a shell, or `NAME=value`, in place of the mapping."""
     written = _texts(node)
-    loads = [found[1] for text in written if (found := re.fullmatch(r"module (?:load|add) (\S+)", text))]
-    names = [found[1] for text in written if (found := re.fullmatch(r"(?:export )?([A-Za-z_]\w*)=.*", text))]
+    loads = [match[1] for text in written if (match := re.fullmatch(r"module (?:load|add) (\S+)", text))]
+    names = [match[1] for text in written if (match := re.fullmatch(r"(?:export )?([A-Za-z_]\w*)=.*", text))]
     if written and len(loads) == len(written):
         return f"write `environment: {{modules: [{', '.join(loads)}]}}`"
     if written and len(names) == len(written):

@@ -52,11 +52,11 @@ def granted(
 
 def _cards(tiles: Sequence[Gpu]) -> dict[str, tuple[Gpu, ...]]:
     """Intel's GPUs as `ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE` names them: a card `1`, which is all its tiles, or a tile `1.0`."""
-    found: dict[str, tuple[Gpu, ...]] = {}
+    devices: dict[str, tuple[Gpu, ...]] = {}
     for card, pci in enumerate(dict.fromkeys(gpu.pci for gpu in tiles)):
         mine = tuple(gpu for gpu in tiles if gpu.pci == pci)
-        found |= {str(card): mine, **{f"{card}.{i}": (tile,) for i, tile in enumerate(mine)}}
-    return found
+        devices |= {str(card): mine, **{f"{card}.{i}": (tile,) for i, tile in enumerate(mine)}}
+    return devices
 
 
 class _JobGpus(NamedTuple):
@@ -87,7 +87,7 @@ def _of_job(gpus: Sequence[Gpu], environment: Mapping[str, str], usable: frozens
 
 def _named(name: str, position: int, any_gpu: Gpu, by_name: Mapping[str, Gpu]) -> Gpu:
     """The GPU of a UUID or unique prefix of one, as CUDA accepts it; its index is its position in the list."""
-    found = [gpu for full, gpu in by_name.items() if full.startswith(name)]
-    if len(found) == 1:
-        return replace(found[0], index=position)
+    matching = [gpu for full, gpu in by_name.items() if full.startswith(name)]
+    if len(matching) == 1:
+        return replace(matching[0], index=position)
     return Gpu(index=position, kind=any_gpu.kind)

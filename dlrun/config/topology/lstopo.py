@@ -47,10 +47,10 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
         raise ValueError("not an `lstopo` XML document: it has no <topology> with an <object>")
     version = int((root.get("version") or "1").split(".")[0])
     memories = _memories(machine)
-    found = tuple(_cores(machine, memories))
-    if not found:
+    cores = tuple(_cores(machine, memories))
+    if not cores:
         raise ValueError("the topology has no PU")
-    located = with_nodes(found, _numa_nodes(memories, {core.numa for core in found}))
+    located = with_nodes(cores, _numa_nodes(memories, {core.numa for core in cores}))
     numa_of = {pu: core.numa for core in located.cores for pu in core.pus}
     everything = frozenset(numa_of)
     complete = frozenset(_set(machine, "complete_cpuset")) or everything
@@ -121,7 +121,7 @@ def _cores(machine: ET.Element, memories: list[_Memory]) -> Iterator[Core]:
 
 
 def _memories(machine: ET.Element) -> list[_Memory]:
-    found = []
+    memories = []
     for element, above in walk(machine):
         if element.get("type") in ("NUMANode", "Node"):
             size = element.get("local_memory")
@@ -131,8 +131,10 @@ def _memories(machine: ET.Element) -> list[_Memory]:
                 kind=_kind(element),
             )
             sets = [frozenset(_set(around, "cpuset")) for around in (element, *reversed(above))]
-            found.append(_Memory(node=node, cpus=sets[0], beside=next((s for s in sets if s), frozenset())))
-    return sorted(found, key=lambda memory: memory.node.id)
+            memories.append(
+                _Memory(node=node, cpus=sets[0], beside=next((s for s in sets if s), frozenset()))
+            )
+    return sorted(memories, key=lambda memory: memory.node.id)
 
 
 def _kind(element: ET.Element) -> MemoryKind:

@@ -62,20 +62,20 @@ def _forms(topology: Topology) -> Iterator[dict[str, Any]]:
 
 
 def _devices(topology: Topology) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if topology.gpus:
         gpus: dict[str, Any] = {"count": len(topology.gpus), "kind": topology.gpus[0].kind}
         if all(gpu.numa is not None for gpu in topology.gpus):
             gpus["numa"] = [gpu.numa for gpu in topology.gpus]
         if any(gpu.cpus for gpu in topology.gpus):
             gpus["cpus"] = [format_list(gpu.cpus) for gpu in topology.gpus]
-        found["gpus"] = gpus
+        values["gpus"] = gpus
     if topology.nics:
-        found["nics"] = [
+        values["nics"] = [
             {"name": nic.name, "numa": nic.numa} if nic.numa is not None else nic.name
             for nic in topology.nics
         ]
-    return found
+    return values
 
 
 def _record(form: dict[str, Any]) -> ShortTopology:
@@ -94,7 +94,7 @@ def _record(form: dict[str, Any]) -> ShortTopology:
         )
     if "memory_only" in values:
         values["memory_only"] = tuple(
-            ShortMemory(**{**one, "near": tuple(one["near"])}) for one in values["memory_only"]
+            ShortMemory(**{**memory, "near": tuple(memory["near"])}) for memory in values["memory_only"]
         )
     if "numa_ids" in values:
         values["numa_ids"] = tuple(values["numa_ids"])

@@ -80,10 +80,10 @@ def _efficient(tree: Tree, pus: Iterable[int]) -> tuple[int, ...]:
 
 
 def _online(tree: Tree) -> tuple[int, ...]:
-    found = [int(n[3:]) for n in tree.names(CPUS) if re.fullmatch(r"cpu\d+", n)]
+    cpus = [int(n[3:]) for n in tree.names(CPUS) if re.fullmatch(r"cpu\d+", n)]
     # Old kernels have no list, only a file `online` per CPU.
-    listed = _list(tree, f"{CPUS}/online") or (n for n in found if tree.read(f"{CPUS}/cpu{n}/online") != "0")
-    return tuple(sorted(set(listed).intersection(found)))
+    listed = _list(tree, f"{CPUS}/online") or (n for n in cpus if tree.read(f"{CPUS}/cpu{n}/online") != "0")
+    return tuple(sorted(set(listed).intersection(cpus)))
 
 
 def _l3(tree: Tree, cpu: int) -> tuple[int, ...]:
@@ -199,4 +199,4 @@ SAME_KIND = 0.9
 def slower(capacity: Mapping[int, int]) -> tuple[int, ...]:
     """CPUs of less capacity than the others, ascending; 0 is an unknown capacity."""
     most = max(capacity.values(), default=0)
-    return tuple(sorted(pu for pu, found in capacity.items() if 0 < found < SAME_KIND * most))
+    return tuple(sorted(pu for pu, of_pu in capacity.items() if 0 < of_pu < SAME_KIND * most))

@@ -32,19 +32,19 @@ def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
 
     The runtimes number them in the same way, CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
     """
-    found: list[tuple[GpuKind, str]] = []
-    found += [("cuda", pci) for pci in _by_vendor(tree, "0x10de", ("0x0300", "0x0302"))]
-    found += [("rocm", pci) for pci in _kfd_gpus(tree)]
-    found += [
+    devices: list[tuple[GpuKind, str]] = []
+    devices += [("cuda", pci) for pci in _by_vendor(tree, "0x10de", ("0x0300", "0x0302"))]
+    devices += [("rocm", pci) for pci in _kfd_gpus(tree)]
+    devices += [
         ("ze", pci) for pci in _by_vendor(tree, "0x8086", ("0x0380",)) for _ in range(intel_tiles(tree, pci))
     ]
-    kinds = {kind for kind, _ in found}
+    kinds = {kind for kind, _ in devices}
     # A display adapter beside accelerators: keep the larger family.
     if len(kinds) > 1:
-        most = max(kinds, key=lambda kind: (sum(k == kind for k, _ in found), kind))
-        found = [(kind, pci) for kind, pci in found if kind == most]
+        most = max(kinds, key=lambda kind: (sum(k == kind for k, _ in devices), kind))
+        devices = [(kind, pci) for kind, pci in devices if kind == most]
     gpus = []
-    for index, (kind, pci) in enumerate(found):
+    for index, (kind, pci) in enumerate(devices):
         at = _place(tree, pci, numa_of)
         gpus.append(Gpu(index=index, kind=kind, numa=at.numa, cpus=at.cpus, pci=pci, path=at.path))
     return tuple(gpus)
@@ -95,17 +95,17 @@ def find_nics(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Nic, ...]:
 
 
 def _by_vendor(tree: Tree, vendor: str, classes: Iterable[str]) -> list[str]:
-    found = []
+    addresses = []
     for pci in tree.names(PCI):
         kind = tree.read(f"{PCI}/{pci}/class") or ""
         if kind[:6] in classes and tree.read(f"{PCI}/{pci}/vendor") == vendor:
-            found.append(pci)
-    return sorted(found)
+            addresses.append(pci)
+    return sorted(addresses)
 
 
 def _kfd_gpus(tree: Tree) -> list[str]:
     """PCI addresses of AMD's GPUs in the order of the kernel driver's nodes, which is also the runtime's."""
-    found = []
+    addresses = []
     for node in sorted(tree.names(KFD), key=_natural):
         lines = (tree.read(f"{KFD}/{node}/properties") or "").splitlines()
         values = dict(line.split(None, 1) for line in lines if " " in line)
@@ -114,8 +114,8 @@ def _kfd_gpus(tree: Tree) -> list[str]:
             # Bus << 8 | device << 3 | function, as the driver packs a PCI address.
             where = int(values.get("location_id", "0"))
             domain = int(values.get("domain", "0"))
-            found.append(f"{domain:04x}:{where >> 8 & 0xFF:02x}:{where >> 3 & 0x1F:02x}.{where & 7}")
-    return found
+            addresses.append(f"{domain:04x}:{where >> 8 & 0xFF:02x}:{where >> 3 & 0x1F:02x}.{where & 7}")
+    return addresses
 
 
 def _pci_of(tree: Tree, folder: str) -> str:
