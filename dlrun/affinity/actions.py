@@ -53,17 +53,17 @@ def prepare(options: Mapping[str, Any]) -> PlacementTask:
 
     Raises Invalid for options that contradict one another, or that this machine cannot carry out.
     """
-    found = placement_inputs(options["spec"], options["site"], options["node_type"], options["topology"])
+    inputs = placement_inputs(options["spec"], options["site"], options["node_type"], options["topology"])
     actions = [name for name in ("capture", "explain", "verify", "measure", "execute") if options[name]]
     actions = ["exec" if name == "execute" else name for name in actions]
     if len(actions) > 1:
         raise Invalid(f"--{actions[0]} and --{actions[1]} cannot be combined", help="give one of them")
     # Actions on this machine need its own topology, whatever the spec or site describe.
     here = [name for name in actions if name in ("verify", "measure", "exec")]
-    if here and not found.live:
-        found = on_this_machine(found, f"--{here[0]}", described=options["topology"] is not None)
+    if here and not inputs.live:
+        inputs = on_this_machine(inputs, f"--{here[0]}", described=options["topology"] is not None)
     if here and options["topology"] is None and local_rank() is not None:
-        found = as_a_rank(found)
+        inputs = as_a_rank(inputs)
     if options["command"] and not here:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["report"] and (not options["measure"] or options["command"] or options["write"]):
@@ -74,31 +74,31 @@ def prepare(options: Mapping[str, Any]) -> PlacementTask:
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
     _check_output(options)
-    chosen = _chosen(options, found.framework)
+    chosen = _chosen(options, inputs.framework)
     _check_write(options)
     return PlacementTask(
-        start=found,
-        request=_request(options, found, chosen),
-        job=_job(options, found, chosen),
+        start=inputs,
+        request=_request(options, inputs, chosen),
+        job=_job(options, inputs, chosen),
         options=options,
     )
 
 
-def _job(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset) -> BindingContext:
+def _job(options: Mapping[str, Any], inputs: PlacementInputs, chosen: Preset) -> BindingContext:
     """What variables depend on; without a site, a rank sees only its own GPUs."""
-    site = found.gpu_binding
+    site = inputs.gpu_binding
     return BindingContext(
         preset=chosen,
-        given=_given(found),
+        given=_given(inputs),
         gpu_binding=options["gpu_binding"] or (site.policy if site else "visible"),
         gpu_variable=site.variable if site else None,
     )
 
 
-def _request(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset) -> PlacementRequest:
+def _request(options: Mapping[str, Any], inputs: PlacementInputs, chosen: Preset) -> PlacementRequest:
     """The request as a plan makes it: the spec's `placement:`, or its defaults, overridden by the options."""
-    topology, asked = found.topology, found.asked
-    given = {name: options[name] for name in KEYS if options[name] is not None}
+    topology, asked = inputs.topology, inputs.asked
+    overrides = {name: options[name] for name in KEYS if options[name] is not None}
 
     # Without a spec, defaults depend on node and framework; with one, its values count even if they are None.
     def first(name: str, of_spec: int | None, otherwise: int | None) -> int | None:
@@ -107,7 +107,7 @@ def _request(options: Mapping[str, Any], found: PlacementInputs, chosen: Preset)
     preset_cores = default_comm_cores(chosen, topology)
     of_spec = asked.comm_cores if asked is not None and not options["framework"] else preset_cores
     return request_of(
-        replace(asked.options if asked is not None else PlacementOptions(), **given),
+        replace(asked.options if asked is not None else PlacementOptions(), **overrides),
         topology,
         ranks_per_node=first(
             "ranks_per_node",
@@ -180,15 +180,15 @@ def _text(path: Path) -> str:
         raise Invalid(f"cannot read `{path}`: {why}", help="name a spec") from None
 
 
-def _given(found: PlacementInputs) -> dict[str, str]:
+def _given(inputs: PlacementInputs) -> dict[str, str]:
     """The user's variables in the environment, without those that this command sets for its ranks."""
-    given = {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
+    variables = {name: value for name, value in inputs.given.items() if not name.startswith("DLRUN_")}
     # Defaults, not choices of the user: torchrun's 1 leaves cores of the rank idle, and PBS's is all cores of the job.
-    torchrun_default = "1" if "TORCHELASTIC_RUN_ID" in given else None
-    pbs_default = given.get("NCPUS") if "PBS_JOBID" in given else None
-    if given.get("OMP_NUM_THREADS", "") in (torchrun_default, pbs_default):
-        given.pop("OMP_NUM_THREADS", None)
-    return given
+    torchrun_default = "1" if "TORCHELASTIC_RUN_ID" in variables else None
+    pbs_default = variables.get("NCPUS") if "PBS_JOBID" in variables else None
+    if variables.get("OMP_NUM_THREADS", "") in (torchrun_default, pbs_default):
+        variables.pop("OMP_NUM_THREADS", None)
+    return variables
 
 
 def show(task: PlacementTask, placement: Placement) -> str:
@@ -303,12 +303,14 @@ def report(task: PlacementTask, placement: Placement) -> str:
     """Bandwidth, matrix product and all-reduce of each way of binding, as a table, or as SVG for an `.svg` file."""
     from dlrun.affinity import report as shown, report_run as measured
 
-    found = measured.report(task.start.topology, placement, task.job, notice=notice)
+    binding_report = measured.report(task.start.topology, placement, task.job, notice=notice)
     output: Path | None = task.options["output"]
     if output is not None and output.suffix == ".svg":
-        return shown.svg(found)
-    cells = _cells(shown.rows(found), to_file=output is not None)
-    return "\n".join([shown.headline(found), "", cells, "", *shown.conclusions(found)]) + "\n"
+        return shown.svg(binding_report)
+    cells = _cells(shown.rows(binding_report), to_file=output is not None)
+    return (
+        "\n".join([shown.headline(binding_report), "", cells, "", *shown.conclusions(binding_report)]) + "\n"
+    )
 
 
 def measure(task: PlacementTask) -> None:
@@ -319,8 +321,8 @@ def measure(task: PlacementTask) -> None:
 
     trained = task.options["command"]
     vary = not trained and not any(rank.gpus for rank in task.placement().ranks)
-    found = candidates(task.start.topology, task.request, vary_ranks=vary)
-    result = affinity_measure.measure(task.start.topology, found, task.job, trained, notice=notice)
+    tried = candidates(task.start.topology, task.request, vary_ranks=vary)
+    result = affinity_measure.measure(task.start.topology, tried, task.job, trained, notice=notice)
     echo(headline(task.placement()))
     titles = (("  placement", False), ("per second", True), ("ratio", True), ("spread", True))
     show_table(

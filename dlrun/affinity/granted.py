@@ -68,8 +68,8 @@ def placed(task: PlacementTask) -> Placement:
     placement = for_grant(task, node, alone=number is None)
     if number is not None:
         rank_of(placement, number)
-    found = _ask(task, placement, number)
-    return placement if found is None else divided(placement, node, found, number or 0)
+    division = _ask(task, placement, number)
+    return placement if division is None else divided(placement, node, division, number or 0)
 
 
 def printed(task: PlacementTask) -> Placement:
@@ -118,17 +118,17 @@ def answer(text: str) -> Division | None:
     )
 
 
-def divided(placement: Placement, node: Topology, found: Division, number: int) -> Placement:
+def divided(placement: Placement, node: Topology, division: Division, number: int) -> Placement:
     """The plan with what its ranks have of the grant; `number` is this process's local rank."""
     ranks = [
-        _rank(placement.ranks[min(i, len(placement.ranks) - 1)], i, node, found)
-        for i in range(len(found.ranks))
+        _rank(placement.ranks[min(i, len(placement.ranks) - 1)], i, node, division)
+        for i in range(len(division.ranks))
     ]
-    if found.own:  # the others have what only they can see
-        ranks[number] = _on(ranks[number], node, parse_list(found.own))
-    cores = node.cores_of(parse_list(found.granted))
+    if division.own:  # the others have what only they can see
+        ranks[number] = _on(ranks[number], node, parse_list(division.own))
+    cores = node.cores_of(parse_list(division.granted))
     used = {core.pus for rank in ranks for core in node.cores_of((*rank.mask, *rank.comm, *rank.loader))}
-    notes = list(found.notes)
+    notes = list(division.notes)
     if idle := len(cores) - len(used):
         notes.append(
             f"{idle} of {len(cores)} granted cores stay idle ({100 * idle / len(cores):.0f} %): all ranks have equally many, "
@@ -139,28 +139,29 @@ def divided(placement: Placement, node: Topology, found: Division, number: int) 
         node=replace(placement.node, usable_cores=len(cores)),
         ranks=tuple(ranks),
         warnings=tuple(notes),
-        steps=(*placement.steps, *(AppliedRule(rule="granted", because=note) for note in found.notes)),
+        steps=(*placement.steps, *(AppliedRule(rule="granted", because=note) for note in division.notes)),
     )
 
 
-def _rank(planned: RankPlacement, number: int, node: Topology, found: Division) -> RankPlacement:
-    cpus, comm, loader = (parse_list(text) for text in found.ranks[number])
-    each = len(found.gpus) // len(found.ranks)
+def _rank(planned: RankPlacement, number: int, node: Topology, division: Division) -> RankPlacement:
+    cpus, comm, loader = (parse_list(text) for text in division.ranks[number])
+    each = len(division.gpus) // len(division.ranks)
     siblings = tuple(
-        tuple(pu for pu in core.pus if pu != one) for one in comm for core in node.cores_of((one,))
+        tuple(pu for pu in core.pus if pu != cpu) for cpu in comm for core in node.cores_of((cpu,))
     )
     rank = replace(
         planned,
         rank=number,
-        threads=found.threads,
+        threads=division.threads,
         comm=comm,
         comm_siblings=siblings,
         loader=loader,
-        gpus=found.gpus[number * each : (number + 1) * each] if each else planned.gpus,
+        gpus=division.gpus[number * each : (number + 1) * each] if each else planned.gpus,
         memory=MemoryBinding(),
         spare=(),
     )
-    return _on(rank, node, cpus or parse_list(found.granted))  # fewer cores than ranks: all have all of them
+    # With fewer cores than ranks, all ranks have all of them.
+    return _on(rank, node, cpus or parse_list(division.granted))
 
 
 def _on(rank: RankPlacement, node: Topology, mask: tuple[int, ...]) -> RankPlacement:

@@ -136,23 +136,23 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
     )
 
 
-def on_this_machine(found: PlacementInputs, action: str, *, described: bool) -> PlacementInputs:
+def on_this_machine(inputs: PlacementInputs, action: str, *, described: bool) -> PlacementInputs:
     """The node with this machine's allowed CPUs, for an action on this machine.
 
     described: from a user's file, which may leave cores out and is not changed. Raises Invalid if this machine's cores differ.
     """
-    here, theirs = live_topology(), found.topology
+    here, theirs = live_topology(), inputs.topology
     if described and set(theirs.pus()) <= set(here.pus()):
-        return found
+        return inputs
     if {core.pus for core in here.cores} != {core.pus for core in theirs.cores}:
         raise Invalid(
-            f"{action} applies to this machine ({_counted(here)}), and that of {found.where} is another ({_counted(theirs)})",
+            f"{action} applies to this machine ({_counted(here)}), and that of {inputs.where} is another ({_counted(theirs)})",
             help="run it in a job on one of them; without `--site`, `--topology` and SPEC it uses this machine",
         )
-    return replace(found, topology=replace(theirs, allowed=here.allowed))
+    return replace(inputs, topology=replace(theirs, allowed=here.allowed))
 
 
-def as_a_rank(found: PlacementInputs) -> PlacementInputs:
+def as_a_rank(inputs: PlacementInputs) -> PlacementInputs:
     """The machine for one of several ranks, with the CPUs of the launcher that the job was granted.
 
     All ranks must compute the same placement, but the launcher may have bound each to another mask, so that a rank's own mask
@@ -162,14 +162,14 @@ def as_a_rank(found: PlacementInputs) -> PlacementInputs:
     cpus = sorted(shared & granted if granted else shared)
     granted_count = os.environ.get("SLURM_CPUS_ON_NODE", "")
     if not cpus or (digits(granted_count) and int(granted_count) < len(cpus)):
-        return found
-    return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
+        return inputs
+    return replace(inputs, topology=replace(inputs.topology, allowed=tuple(cpus)))
 
 
-def whole_node(found: PlacementInputs) -> Topology:
+def whole_node(inputs: PlacementInputs) -> Topology:
     """This machine with all its CPUs, and the GPUs that its control group lets this process open, whatever a variable shows."""
-    gpus = live_topology(environment={}).gpus if found.live else found.topology.gpus
-    return replace(found.topology, allowed=None, gpus=gpus)
+    gpus = live_topology(environment={}).gpus if inputs.live else inputs.topology.gpus
+    return replace(inputs.topology, allowed=None, gpus=gpus)
 
 
 def _counted(topology: Topology) -> str:

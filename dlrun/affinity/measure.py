@@ -54,7 +54,7 @@ class Measurement:
 
 def measure(
     topology: Topology,
-    found: Sequence[Candidate],
+    compared: Sequence[Candidate],
     job: BindingContext,
     command: Sequence[str] = (),
     *,
@@ -64,12 +64,12 @@ def measure(
 
     Raises OperationFailed if a run fails or takes longer than `LONGEST`.
     """
-    runs: list[list[float]] = [[] for _ in found]
-    placements = [place(topology, candidate.request) for candidate in found]
+    runs: list[list[float]] = [[] for _ in compared]
+    placements = [place(topology, candidate.request) for candidate in compared]
     load, busy = "your command", 0.0
     for number in range(ROUNDS):
         busy = max(busy, busy_fraction())
-        for i, (candidate, placement) in enumerate(zip(found, placements, strict=True)):
+        for i, (candidate, placement) in enumerate(zip(compared, placements, strict=True)):
             if command:
                 rate = _timed(placement, job, command)
             else:
@@ -77,7 +77,7 @@ def measure(
                 load, rate = str(reports[0]["load"]), sum(float(report["rate"]) for report in reports)
             runs[i].append(rate)
             notice(f"round {number + 1} of {ROUNDS}, {candidate.label}: {rate:.4g} a second")
-    scores = tuple(Score(candidate=c, runs=tuple(r)) for c, r in zip(found, runs, strict=True))
+    scores = tuple(Score(candidate=c, runs=tuple(r)) for c, r in zip(compared, runs, strict=True))
     best = winner(scores)
     # Other work disturbs candidates by chance: a winner would be the least disturbed one.
     if busy > BUSY:

@@ -19,11 +19,11 @@ def changes(computed: PlacementRequest, kept: PlacementRequest) -> dict[str, dic
         ("placement", "comm_policy"): (computed.comm_policy, kept.comm_policy),
         ("placement", "smt"): (computed.smt, kept.smt),
     }
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     for (section, name), (before, after) in pairs.items():
         if before != after:
-            found.setdefault(section, {})[name] = str(after)
-    return found
+            sections.setdefault(section, {})[name] = str(after)
+    return sections
 
 
 def site_override(name: str, site: str, wanted: Changes, *, cite: str, date: str) -> str:

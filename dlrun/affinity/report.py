@@ -40,8 +40,8 @@ def conclusions(report: BindingReport) -> list[str]:
     """Doubts first, since no number below them is worth more; then one line for each other method, and notes."""
     lines = []
     for other in report.methods[:-1]:
-        found = "; ".join(f"{load}: {report.verdict(load, other)}" for load, _ in report.loads)
-        lines.append(f"against {other.name}: {found}")
+        verdicts = "; ".join(f"{load}: {report.verdict(load, other)}" for load, _ in report.loads)
+        lines.append(f"against {other.name}: {verdicts}")
     return [*report.doubts, *lines, *report.notes]
 
 
@@ -67,7 +67,11 @@ def svg(report: BindingReport) -> str:
             parts.append(_text(LEFT + high + 8, y + 15, _cell(report, i, load)))
             y += BAR
         y += GAP
-    for line in (part for one in conclusions(report) for part in wrap(one, COLUMNS, break_on_hyphens=False)):
+    for line in (
+        part
+        for conclusion in conclusions(report)
+        for part in wrap(conclusion, COLUMNS, break_on_hyphens=False)
+    ):
         parts.append(_text(24, y, line, fill="#5d6878"))
         y += 20
     size = f"viewBox='0 0 {WIDTH} {y}' width='{WIDTH}' height='{y}'"

@@ -80,12 +80,12 @@ def main() -> None:
     count = int(os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "1"))
     threads = int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0)))
     ring = Ring(directory, rank, count)
-    found = {"bandwidth": rate(ring, bandwidth(threads), seconds) / 1e9}
+    rates = {"bandwidth": rate(ring, bandwidth(threads), seconds) / 1e9}
     if importlib.util.find_spec("numpy"):
-        found["gemm"] = rate(ring, gemm(), seconds) / 1e9
+        rates["gemm"] = rate(ring, gemm(), seconds) / 1e9
     if count > 1:
-        found["all-reduce"] = rate(ring, all_reduce(ring), seconds) / 1e6
-    sys.stdout.write(json.dumps(found) + "\n")
+        rates["all-reduce"] = rate(ring, all_reduce(ring), seconds) / 1e6
+    sys.stdout.write(json.dumps(rates) + "\n")
     sys.stdout.flush()
     # Not sys.exit: the interpreter's shutdown waits for all threads.
     os._exit(0)

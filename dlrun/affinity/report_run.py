@@ -55,10 +55,10 @@ def report(
     return BindingReport(
         node=headline(placement),
         ranks=len(placement.ranks),
-        loads=tuple(load for load in LOADS if any(load[0] in one for one in runs["dlrun"])),
+        loads=tuple(load for load in LOADS if any(load[0] in rates for rates in runs["dlrun"])),
         methods=tuple(
-            Method(name=name, runs={k: tuple(one[k] for one in found if k in one) for k, _ in LOADS})
-            for name, found in runs.items()
+            Method(name=name, runs={k: tuple(rates[k] for rates in results if k in rates) for k, _ in LOADS})
+            for name, results in runs.items()
         ),
         doubts=_doubts(topology, placement, busy),
         notes=tuple(notes),
@@ -66,17 +66,17 @@ def report(
 
 
 def _doubts(topology: Topology, placement: Placement, busy: float) -> tuple[str, ...]:
-    found = []
+    doubts = []
     if busy > measure.BUSY:
-        found.append(f"too busy to tell: other work used {100 * busy:.0f} % of the CPUs")
+        doubts.append(f"too busy to tell: other work used {100 * busy:.0f} % of the CPUs")
     cores = placement.node.usable_cores
     if len(topology.cpu_nodes()) == 1 and cores < FEW:
-        found.append(
+        doubts.append(
             f"too small to tell: {many(cores, 'core')} on one NUMA node show only that threads do not share cores"
         )
     if len(placement.ranks) == 1:
-        found.append("only one rank: there is no all-reduce and nothing to separate; try `--ranks-per-node`")
-    return tuple(found)
+        doubts.append("only one rank: there is no all-reduce and nothing to separate; try `--ranks-per-node`")
+    return tuple(doubts)
 
 
 Start = Callable[[Placement, BindingContext, Sequence[str]], "list[subprocess.Popen[str]]"]
@@ -93,16 +93,18 @@ def _run(start: Start, placement: Placement, job: BindingContext) -> dict[str, f
         processes = start(placement, job, program)
         try:
             lines = [process.communicate(timeout=measure.LONGEST)[0].splitlines() for process in processes]
-            found = [json.loads(line) for each in lines for line in each]
+            results = [json.loads(line) for each in lines for line in each]
         except (subprocess.TimeoutExpired, ValueError):
-            found = []
+            results = []
         finally:
             end_all(processes)
-    if len(found) != len(placement.ranks):
+    if len(results) != len(placement.ranks):
         raise OperationFailed("a rank of the measurement did not report; its message is above")
     return {
-        load: sum(one[load] for one in found) if load in SUMMED else min(one[load] for one in found)
-        for load in found[0]
+        load: sum(rates[load] for rates in results)
+        if load in SUMMED
+        else min(rates[load] for rates in results)
+        for load in results[0]
     }
 
 

@@ -52,9 +52,9 @@ class RankVariable:
 
 def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, ...]:
     """All variables of all ranks, common ones first, without those set by the user."""
-    found = list(_node(placement, job.preset))
+    variables = list(_node(placement, job.preset))
     for rank in placement.ranks:
-        found += [
+        variables += [
             *_binding(rank, job.preset),
             *_gpus(placement, rank, job),
             *_adapter(placement, rank),
@@ -64,7 +64,7 @@ def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, .
         blocked.update(OPENMP_BINDING)
     if _counts_cards(job):
         blocked.add(VISIBILITY["ze"])
-    return tuple(setting for setting in found if setting.name not in blocked)
+    return tuple(setting for setting in variables if setting.name not in blocked)
 
 
 def _counts_cards(job: BindingContext) -> bool:

@@ -58,16 +58,16 @@ class Verdict:
 
 def compare(rank: RankPlacement, seen: Observed) -> Verdict:
     """Compare an observation with the placement of a rank."""
-    found: list[str] = []
+    differences: list[str] = []
     if not seen.threads:
-        found.append(ENDED)
+        differences.append(ENDED)
     if what := wrong_cpus(rank.mask, seen.threads, whole=not seen.team):
-        found.append(what)
+        differences.append(what)
     if seen.team:
-        found += _compare_team(rank, seen)
+        differences += _compare_team(rank, seen)
     if what := wrong_memory(rank.memory, seen.policy, seen.nodes):
-        found.append(what)
-    return Verdict(observed=seen, differences=tuple(found))
+        differences.append(what)
+    return Verdict(observed=seen, differences=tuple(differences))
 
 
 def _compare_team(rank: RankPlacement, seen: Observed) -> list[str]:
@@ -153,21 +153,21 @@ def verify_command(placement: Placement, job: BindingContext, command: Sequence[
         _compare_command(
             place,
             Observed(
-                rank=place.rank, threads=tuple(sorted(found)), policy=policy.name, nodes=tuple(policy.nodes)
+                rank=place.rank, threads=tuple(sorted(threads)), policy=policy.name, nodes=tuple(policy.nodes)
             ),
         )
-        for place, found, policy in zip(placement.ranks, masks, policies, strict=True)
+        for place, threads, policy in zip(placement.ranks, masks, policies, strict=True)
     )
 
 
 def _compare_command(rank: RankPlacement, seen: Observed) -> Verdict:
     siblings = (pu for core in rank.comm_siblings for pu in core)
     own = {*rank.mask, *rank.comm, *rank.loader, *siblings}
-    found = [] if seen.threads else [ENDED]
-    found += filter(
+    differences = [] if seen.threads else [ENDED]
+    differences += filter(
         None, (wrong_cpus(own, seen.threads, whole=False), wrong_memory(rank.memory, seen.policy, seen.nodes))
     )
-    return Verdict(observed=seen, differences=tuple(found))
+    return Verdict(observed=seen, differences=tuple(differences))
 
 
 def _tree(pid: int) -> list[int]:

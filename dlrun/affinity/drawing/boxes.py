@@ -304,7 +304,7 @@ def _device_nodes(topology: Topology) -> dict[str, int]:
     near = {node.id: next((n for n in node.near if n in with_cores), None) for node in topology.numa_nodes}
     devices = [(f"gpu {gpu.index}", gpu) for gpu in topology.gpus]
     devices += [(f"nic {nic.name}", nic) for nic in topology.nics]  # type: ignore[misc]
-    found = {}
+    nodes = {}
     for name, device in devices:
         local = topology.cores_of(device.cpus)
         numa = (
@@ -315,5 +315,5 @@ def _device_nodes(topology: Topology) -> dict[str, int]:
         if numa is None and local:
             numa = local[0].numa
         if numa is not None:
-            found[name] = numa
-    return found
+            nodes[name] = numa
+    return nodes

@@ -16,10 +16,14 @@ NOTE = (
 
 def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
     """Variables common to all ranks, then a section per rank."""
-    found = settings(placement, job)
-    lines = ["# every rank", *map(export, (s for s in found if s.rank is None))]
+    variables = settings(placement, job)
+    lines = ["# every rank", *map(export, (s for s in variables if s.rank is None))]
     for rank in placement.ranks:
-        lines += ["", f"# local rank {rank.rank}", *map(export, (s for s in found if s.rank == rank.rank))]
+        lines += [
+            "",
+            f"# local rank {rank.rank}",
+            *map(export, (s for s in variables if s.rank == rank.rank)),
+        ]
     # Without common variables their heading is left out.
     return "\n".join(lines if lines[1:2] != [""] else lines[2:]) + "\n"
 

@@ -65,8 +65,8 @@ def _library(job: BindingContext) -> str:
 
 
 def _body(placement: Placement, job: BindingContext, ranks: Sequence[RankPlacement]) -> str:
-    found = settings(placement, at_run_time(placement, job))
-    mine = [setting for setting in found if setting.name not in COUNT_CORES]
+    variables = settings(placement, at_run_time(placement, job))
+    mine = [setting for setting in variables if setting.name not in COUNT_CORES]
     shown = visibility(placement, job)
     lines = [f"dlrun_find_local_size {len(placement.ranks)}", ""]
     lines += ["# --- Cores, memory, GPUs and adapter of each rank " + "-" * 70, ""]
@@ -77,8 +77,8 @@ def _body(placement: Placement, job: BindingContext, ranks: Sequence[RankPlaceme
         lines += _case(rank, [setting for setting in mine if setting.rank == rank.rank], shown)
     lines += TAIL.format(count=len(placement.ranks)).rstrip("\n").split("\n")
     lines.append("export DLRUN_CPUS=$_dlrun_cpus  # the CPUs of the rank")
-    lines += [f"export {name}=$DLRUN_THREADS" for name in _names(found, COUNT_CORES)]
-    if named := [name for name in _names(found, NAME_CORES) if name not in _OTHER]:
+    lines += [f"export {name}=$DLRUN_THREADS" for name in _names(variables, COUNT_CORES)]
+    if named := [name for name in _names(variables, NAME_CORES) if name not in _OTHER]:
         lines.append(f"dlrun_fit_cores {' '.join(named)}  # their values are core ids of the plan")
     lines.append('exec ${_dlrun_memory[@]+"${_dlrun_memory[@]}"} "$@"')
     return "\n".join(lines) + "\n"
@@ -88,8 +88,8 @@ _OTHER = ("DLRUN_COMM_CPUS", "DLRUN_LOADER_CPUS")
 """The arguments of `dlrun_other_cores`."""
 
 
-def _names(found: Iterable[RankVariable], of: frozenset[str]) -> list[str]:
-    return list(dict.fromkeys(setting.name for setting in found if setting.name in of))
+def _names(variables: Iterable[RankVariable], of: frozenset[str]) -> list[str]:
+    return list(dict.fromkeys(setting.name for setting in variables if setting.name in of))
 
 
 def _case(rank: RankPlacement, own: list[RankVariable], shown: str | None) -> list[str]:

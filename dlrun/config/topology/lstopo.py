@@ -224,16 +224,16 @@ def find_gpus(machine: ET.Element, numa_of: Mapping[int, int]) -> tuple[Gpu, ...
     """GPUs in device-index order: the order of the vendor's library, else by PCI address."""
     # Numbers of the vendor's library are those of the runtime; the order of PCI addresses is only likely.
     for pattern, kind in BACKENDS:
-        found: dict[int, _Place] = {}
+        by_number: dict[int, _Place] = {}
         tiles: Counter[int] = Counter()
         for element, above in _objects(machine, "OSDev"):
             name = element.get("name") or ""
             if match := re.fullmatch(pattern, name):
-                found[int(match[1])] = _place(above, numa_of)
+                by_number[int(match[1])] = _place(above, numa_of)
             elif match := re.fullmatch(rf"{pattern}\.\d+", name):
                 tiles[int(match[1])] += 1
-        if found:
-            each = [found[n] for n in sorted(found) for _ in range(tiles[n] or 1)]
+        if by_number:
+            each = [by_number[n] for n in sorted(by_number) for _ in range(tiles[n] or 1)]
             return tuple(_gpu(i, kind, place) for i, place in enumerate(each))
     for pattern, kind in PCI_GPUS:
         places = [
