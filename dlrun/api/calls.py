@@ -56,8 +56,8 @@ def submit(
     if to is not None:
         to = to.by(None, str(directory) if directory else None)
         return Job(remote.submit(inputs, to, notice=_quiet))
-    found = spec if isinstance(spec, Planned) else _planned(inputs)
-    return Job(submit_here(found.plan, inputs, directory=directory, notice=_quiet).job)
+    planned = spec if isinstance(spec, Planned) else _planned(inputs)
+    return Job(submit_here(planned.plan, inputs, directory=directory, notice=_quiet).job)
 
 
 def run(
@@ -87,7 +87,7 @@ def _planned(inputs: Inputs) -> Planned:
 
 def jobs(limit: int | None = None) -> list[Job]:
     """The jobs submitted from this machine, newest first; at most `limit`."""
-    return [Job(completed(one)) for one in islice(records.all_jobs(records.home()), limit)]
+    return [Job(completed(record)) for record in islice(records.all_jobs(records.home()), limit)]
 
 
 def _quiet(_message: str) -> None:

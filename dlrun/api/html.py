@@ -19,7 +19,7 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[str] = (), title: s
     return "\n".join([*parts, "</table>"])
 
 
-def records(found: Sequence[dict[str, object]], title: str = "") -> str:
+def records(rows: Sequence[dict[str, object]], title: str = "") -> str:
     """A table of records, with a column for each key in the order first seen."""
-    header = list(dict.fromkeys(key for one in found for key in one))
-    return table(([one.get(key) for key in header] for one in found), header, title)
+    header = list(dict.fromkeys(key for row in rows for key in row))
+    return table(([row.get(key) for key in header] for row in rows), header, title)

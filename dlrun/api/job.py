@@ -49,15 +49,15 @@ class Job:
     @property
     def state(self) -> State:
         """The state; of a sweep that of its first point that did not complete, else of the first."""
-        found = self.states()
-        if not found:
+        states = self.states()
+        if not states:
             return State.UNKNOWN
-        return next((one.state for one in found if one.state is not State.COMPLETED), found[0].state)
+        return next((run.state for run in states if run.state is not State.COMPLETED), states[0].state)
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, once it has ended; of a sweep the first that is not 0."""
-        codes = [one.exit_code for one in self.states()]
+        codes = [run.exit_code for run in self.states()]
         return next((code for code in codes if code != 0), 0 if codes else None)
 
     def wait(self, timeout: float | None = None) -> State:
@@ -103,14 +103,14 @@ class Job:
         """A record for each run: parameters, state, exit code, seconds, node-hours, and the last value of each metric."""
         return [
             {
-                **one.parameters,
-                "state": str(one.state),
-                "exit_code": one.exit_code,
-                "seconds": one.elapsed,
-                "node_hours": one.node_hours,
-                **{name: reading.value for name, reading in one.metrics.items()},
+                **result.parameters,
+                "state": str(result.state),
+                "exit_code": result.exit_code,
+                "seconds": result.elapsed,
+                "node_hours": result.node_hours,
+                **{name: reading.value for name, reading in result.metrics.items()},
             }
-            for one in results_of(self.record, self.record.plan())
+            for result in results_of(self.record, self.record.plan())
         ]
 
     def usage(self) -> Usage:
@@ -122,14 +122,14 @@ class Job:
         """The cause of the end of each run that did not complete: `means`, `next`, and the first failed process."""
         if not self.states():
             raise OperationFailed(f"job `{self.directory.name}` was never submitted")
-        return [one for one in explain(self.record) if one.state != State.COMPLETED]
+        return [cause for cause in explain(self.record) if cause.state != State.COMPLETED]
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.name} on {self.record.site}>"
 
     def _repr_html_(self) -> str:
         """The states, and for ended runs the results."""
-        states = [{"id": self.id, **_known(to_plain(one))} for one in self.states()]
+        states = [{"id": self.id, **_known(to_plain(run))} for run in self.states()]
         shown = html.records(states, f"{self.name} on {self.record.site}")
         return shown + "\n" + html.records(self.results(), "results")
 
@@ -151,12 +151,21 @@ class Usage:
         """A row for each rank, and the verdicts."""
         header = ("run", "rank", "node", "cores", "busy cores", "peak memory (MiB)")
         ranks = [
-            (run.point, one.rank, one.node, one.cores, f"{one.busy_cores:.1f}", f"{one.peak / (1 << 20):.0f}")
+            (
+                run.point,
+                rank.rank,
+                rank.node,
+                rank.cores,
+                f"{rank.busy_cores:.1f}",
+                f"{rank.peak / (1 << 20):.0f}",
+            )
             for run in self.runs
-            for one in run.use.ranks
+            for rank in run.use.ranks
         ]
         verdicts = [
-            (run.point, one.rule, one.evidence, one.change) for run in self.runs for one in run.verdicts
+            (run.point, verdict.rule, verdict.evidence, verdict.change)
+            for run in self.runs
+            for verdict in run.verdicts
         ]
         return (
             html.table(ranks, header) + "\n" + html.table(verdicts, ("run", "verdict", "evidence", "change"))

@@ -21,13 +21,13 @@ _FLAGS = ("--config-name", "-cn", "--config-path", "-cp", "--config-dir", "-cd")
 
 def configuration_options(arguments: Sequence[str]) -> list[str]:
     """Of the arguments of a Hydra program, the options that choose its configuration."""
-    found: list[str] = []
+    options: list[str] = []
     waiting = False
     for word in arguments:
         if waiting or word.partition("=")[0] in _FLAGS:
-            found.append(word)
+            options.append(word)
             waiting = not waiting and word in _FLAGS
-    return found
+    return options
 
 
 def sweep(runs: Sequence[Sequence[str]], first: int = 0) -> tuple[list[str], list[dict[str, str]]]:
@@ -88,13 +88,13 @@ def submitit_variables(*, of_slurm: bool) -> dict[str, str]:
         return {"SUBMITIT_EXECUTOR": "slurm"}
     names = {"JOB_ID": "env.DLRUN_JOB_ID", "GLOBALID": "rank", "LOCALID": "local_rank", "NODEID": "node_rank",
              "NTASKS": "world_size", "JOB_NUM_NODES": "nodes"}  # fmt: skip
-    found = {f"SUBMITIT_LOCAL_{name}": f"{{{{ {value} }}}}" for name, value in names.items()}
-    return found | {"SUBMITIT_EXECUTOR": "local"}
+    variables = {f"SUBMITIT_LOCAL_{name}": f"{{{{ {value} }}}}" for name, value in names.items()}
+    return variables | {"SUBMITIT_EXECUTOR": "local"}
 
 
 def without_unset(value: Any) -> Any:
     """The value without keys that are not set; None if nothing is left of a mapping."""
     if not isinstance(value, Mapping):
         return value
-    kept = {str(key): found for key, item in value.items() if (found := without_unset(item)) is not None}
+    kept = {str(key): inner for key, item in value.items() if (inner := without_unset(item)) is not None}
     return kept or None

@@ -28,7 +28,7 @@ class Planned:
     @property
     def reasons(self) -> dict[str, str]:
         """Key -> reason of its value, as `dlrun explain` prints it."""
-        return {one.key: one.because for one in self.plan.decisions}
+        return {decision.key: decision.because for decision in self.plan.decisions}
 
     def scripts(self) -> dict[str, str]:
         """The files of the job directory, such as `job.sh` and `rank.sh`, by name."""
@@ -42,7 +42,7 @@ class Planned:
 
     def _repr_html_(self) -> str:
         """The decisions with their reasons, and the cores of each rank of a node, as a table and as a picture."""
-        rows = [(one.key, one.value, one.because) for one in self.plan.decisions]
+        rows = [(decision.key, decision.value, decision.because) for decision in self.plan.decisions]
         shown = html.table(rows, ("key", "value", "reason"), f"{self.plan.name} on {self.plan.site}")
         placement = self.plan.binding.placement
         if placement is None:

@@ -62,7 +62,7 @@ def place(chosen: Selection, rank: int | None, node: str | None) -> Place:
     with suppress(DlrunError):  # without usage records, the list of hosts has the nodes
         copy_records(job)
     run = job.run_directory(task)
-    where = {one.node: set(one.cores) for one in recordings(run, latest=True)}
+    where = {recording.node: set(recording.cores) for recording in recordings(run, latest=True)}
     nodes = [*dict.fromkeys(text_of(run / "hosts", _MOST).split())] or list(where)
     if not nodes:
         raise Invalid(

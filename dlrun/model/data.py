@@ -273,7 +273,7 @@ class FileList:
                     links[name] = target
                 elif line.startswith("\\"):
                     digest, _, name = line[1:].partition("  ")
-                    files[re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], name)] = (
+                    files[re.sub(r"\\(.)", lambda match: "\n" if match[1] == "n" else match[1], name)] = (
                         digest
                     )
                 elif "  " in line:
@@ -334,15 +334,15 @@ def is_hub(source: str) -> bool:
 
 def parse_hub(source: str) -> HubSource:
     """The repository of a source; raises ValueError for another form."""
-    found = _HUB_SOURCE.fullmatch(source)
-    if found is None or source.removeprefix(_HUB).startswith(_NOT_DATA):
+    match = _HUB_SOURCE.fullmatch(source)
+    if match is None or source.removeprefix(_HUB).startswith(_NOT_DATA):
         raise ValueError(f"expected {HUB_FORMS}")
-    revision = unquote(found[3] or _BRANCH)
+    revision = unquote(match[3] or _BRANCH)
     if not re.fullmatch(PLAIN, revision):
         raise ValueError(f"expected {HUB_FORMS}")
     pinned = revision if re.fullmatch(HUB_COMMIT, revision) else None
     return HubSource(
-        repository=found[2], kind="dataset" if found[1] else "model", revision=revision, commit=pinned
+        repository=match[2], kind="dataset" if match[1] else "model", revision=revision, commit=pinned
     )
 
 

@@ -109,9 +109,9 @@ def from_home(path: str) -> str:
 
 def paths(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """The value of every path key under a record, with its dotted key."""
-    for one in dataclasses.fields(values):
-        value, at = getattr(values, one.name), f"{place}.{one.name}".lstrip(".")
-        if not one.metadata.get("path"):
+    for declared in dataclasses.fields(values):
+        value, at = getattr(values, declared.name), f"{place}.{declared.name}".lstrip(".")
+        if not declared.metadata.get("path"):
             yield from _below(value, at)
         elif isinstance(value, str):
             yield at, value
@@ -141,8 +141,8 @@ def with_paths(values: T, change: Callable[[str], str]) -> T:
 
     record: Any = values
     new = {}
-    for one in dataclasses.fields(record):
-        before = getattr(record, one.name)
-        if (after := changed(before, path=one.metadata.get("path", False))) != before:
-            new[one.name] = after
+    for declared in dataclasses.fields(record):
+        before = getattr(record, declared.name)
+        if (after := changed(before, path=declared.metadata.get("path", False))) != before:
+            new[declared.name] = after
     return dataclasses.replace(record, **new) if new else values

@@ -33,14 +33,14 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return others[near[0]] if near else None
 
 
-def one_slip(one: str, other: str) -> bool:
+def one_slip(name: str, other: str) -> bool:
     """Whether two names of three or more letters differ in one letter: wrong, missing, too many or exchanged with the next."""
-    if min(len(one), len(other)) < _SHORT or abs(len(one) - len(other)) > 1:
+    if min(len(name), len(other)) < _SHORT or abs(len(name) - len(other)) > 1:
         return False
     start = next(
-        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+        (i for i, (a, b) in enumerate(zip(name, other, strict=False)) if a != b), min(len(name), len(other))
     )
-    a, b = one[start:], other[start:]
+    a, b = name[start:], other[start:]
     return a[1:] == b[1:] or a[1:] == b or a == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
@@ -50,17 +50,17 @@ def _plain(name: str) -> str:
 
 def _related(name: str, others: Mapping[str, str]) -> str | None:
     """The name with most words in common; of several the one with the most similar length."""
-    found = [
+    related = [
         (strength, -abs(len(other) - len(name)), other)
         for other in others
         if (strength := _in_common(name, other))
     ]
-    return max(found)[2] if found else None
+    return max(related)[2] if related else None
 
 
-def _in_common(one: str, other: str) -> int:
+def _in_common(name: str, other: str) -> int:
     """Score: 2 + number of words if the longer name has all words of the shorter; 2 for a prefix, 1 for a substring."""
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((name, other), key=len)
     if len(short) < _SHORT:
         return 0
     words = _words(short)

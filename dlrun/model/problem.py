@@ -44,8 +44,8 @@ def _once(problems: Sequence[Problem]) -> list[Problem]:
     """Each problem once, with the number of occurrences: all points of a sweep have the same command."""
     counts = Counter(problems)
     return [
-        one if count == 1 else replace(one, message=f"{one.message} ({count:,} times)")
-        for one, count in counts.items()
+        problem if count == 1 else replace(problem, message=f"{problem.message} ({count:,} times)")
+        for problem, count in counts.items()
     ]
 
 

@@ -235,29 +235,29 @@ class ImageSource:
     @property
     def registry(self) -> tuple[str, str, str] | None:
         """(host, repository, tag or digest) of an image of a registry; None for other kinds."""
-        found = _IN_REGISTRY.fullmatch(self.uri)
-        if found is None:
+        match = _IN_REGISTRY.fullmatch(self.uri)
+        if match is None:
             return None
-        host, _, rest = found[2].partition("/")
+        host, _, rest = match[2].partition("/")
         if not rest or not (set(host) & {".", ":"} or host == "localhost"):
-            host, rest = _HUB, found[2] if rest else f"library/{host}"
+            host, rest = _HUB, match[2] if rest else f"library/{host}"
         elif host in ("docker.io", "index.docker.io"):
             host, rest = _HUB, rest if "/" in rest else f"library/{rest}"
-        return host, rest, found[4] or found[3] or "latest"
+        return host, rest, match[4] or match[3] or "latest"
 
     @property
     def pinned(self) -> str:
         """The URI of exactly the image with this digest, where the registry gave one."""
-        found = _IN_REGISTRY.fullmatch(self.uri)
-        if found is None or self.digest is None or self.of_file:
+        match = _IN_REGISTRY.fullmatch(self.uri)
+        if match is None or self.digest is None or self.of_file:
             return self.uri
         return f"{self.unpinned}@{self.digest}"  # a tag beside a digest is refused
 
     @property
     def unpinned(self) -> str:
         """The URI without tag and digest."""
-        found = _IN_REGISTRY.fullmatch(self.uri)
-        return self.uri if found is None else f"{found[1]}://{found[2]}"
+        match = _IN_REGISTRY.fullmatch(self.uri)
+        return self.uri if match is None else f"{match[1]}://{match[2]}"
 
     @property
     def folder(self) -> str:
@@ -319,5 +319,5 @@ def is_pulled_in_job(container: Container | None) -> bool:
 
 def parse_image(uri: str) -> ImageSource:
     """The source of an image that is pulled."""
-    found = _IN_REGISTRY.fullmatch(uri)
-    return ImageSource(uri=uri, digest=found[4] if found is not None else None)
+    match = _IN_REGISTRY.fullmatch(uri)
+    return ImageSource(uri=uri, digest=match[4] if match is not None else None)

@@ -33,8 +33,12 @@ def _define(cls: type, *, kw_only: bool) -> type:
     for name, kind in cls.__annotations__.items():
         if "ClassVar" in str(kind):
             continue
-        values[name] = given = cls.__dict__.get(name, MISSING)
-        made = (given.default, given.default_factory) if isinstance(given, Field) else (given, MISSING)
+        values[name] = declared = cls.__dict__.get(name, MISSING)
+        made = (
+            (declared.default, declared.default_factory)
+            if isinstance(declared, Field)
+            else (declared, MISSING)
+        )
         if made[0].__class__.__hash__ is None:  # as dataclasses know what may change
             shared = type(made[0])
             raise ValueError(f"mutable default {shared} for field {name} is not allowed: use default_factory")
@@ -107,12 +111,12 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(name for name, _, _ in layout)
 
 
-def _init(self: Any, /, *given: Any, **values: Any) -> None:
+def _init(self: Any, /, *positional: Any, **values: Any) -> None:
     put, missing = object.__setattr__, []
-    if given:
-        named = dict(zip(self.__match_args__, given, strict=False))
-        if len(named) < len(given) or not named.keys().isdisjoint(values):
-            type(self).__signature__.bind(*given, **values)  # raises the TypeError
+    if positional:
+        named = dict(zip(self.__match_args__, positional, strict=False))
+        if len(named) < len(positional) or not named.keys().isdisjoint(values):
+            type(self).__signature__.bind(*positional, **values)  # raises the TypeError
         values |= named
     for name, default, factory in self.__layout__:
         if name in values:

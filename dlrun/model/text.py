@@ -18,9 +18,9 @@ class _LazyPattern:
         self._made_of = made_of
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(*self._made_of), name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(re.compile(*self._made_of), name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 def lazy_pattern(regex: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

@@ -62,18 +62,20 @@ def roles_json(plan: Plan) -> str:
 
 def _requeue(plan: Plan) -> dict[str, object]:
     """The early signal of the job, and how it is started again."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     if before := before_end(plan):
         # Services run on until those that end the job have ended; then what they wrote beside their code is copied.
         rest = [role.plan.results for role in plan.each_role if not role.ends]
-        found["before"] = before + max((int(one.before_end) for one in rest if one is not None), default=0)
+        values["before"] = before + max(
+            (int(results.before_end) for results in rest if results is not None), default=0
+        )
     if plan.requeue_on:
-        found |= {
+        values |= {
             "requeues": plan.requeue,
             "requeue_on": list(plan.requeue_on),
             "requeue": requeue_of_job(plan),
         }
-    return found
+    return values
 
 
 def _spare(plan: Plan) -> dict[str, object]:
@@ -81,7 +83,7 @@ def _spare(plan: Plan) -> dict[str, object]:
     checks = plan.node_checks
     if checks is None:
         return {}
-    found = {
+    values = {
         "nodes": plan.request.nodes,
         "patience": patience(checks),
         "leave_out": list(checks.leave_out),
@@ -89,7 +91,7 @@ def _spare(plan: Plan) -> dict[str, object]:
         "restarts": plan.checkpoint is not None,
         "outlives": outlives_first_node(plan),
     }
-    return {"spare": found}
+    return {"spare": values}
 
 
 def _as_data(role: RoleJob) -> dict[str, object]:

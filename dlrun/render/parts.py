@@ -224,9 +224,9 @@ def caches_line(plan: Plan) -> list[object]:
         return []
     image = "yes" if container is not None and container.runtime == "apptainer" else "no"
     each = [
-        f"{one.variable}={one.directory}{_EACH[one.each]}{':' if one.unless else ''}{one.unless}"
-        f"{'+' if one.switch else ''}{one.switch}"
-        for one in wanted.caches
+        f"{cache.variable}={cache.directory}{_EACH[cache.each]}{':' if cache.unless else ''}{cache.unless}"
+        f"{'+' if cache.switch else ''}{cache.switch}"
+        for cache in wanted.caches
     ]
     return ["dlrun_caches", wanted.base, caches_key(plan), image, *each]
 

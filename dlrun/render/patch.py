@@ -31,13 +31,13 @@ def _set(text: str, path: Sequence[str], value: str, comment: str | None) -> str
         entry = next((pair for pair in node.value if pair[0].value == path[depth]), None)
         if entry is None:
             return _inserted(text, node, path[depth:], value, comment)
-        found = entry[1]
+        child = entry[1]
         if depth == len(path) - 1:
-            if found.start_mark.index == found.end_mark.index:  # `key:` without a value
-                return _above(text, found.start_mark.index, f" {value}", found.start_mark.index, comment)
-            return _above(text, found.start_mark.index, value, found.end_mark.index, comment)
-        if not isinstance(found, yaml.MappingNode):
-            if found.tag != "tag:yaml.org,2002:null":
+            if child.start_mark.index == child.end_mark.index:  # `key:` without a value
+                return _above(text, child.start_mark.index, f" {value}", child.start_mark.index, comment)
+            return _above(text, child.start_mark.index, value, child.end_mark.index, comment)
+        if not isinstance(child, yaml.MappingNode):
+            if child.tag != "tag:yaml.org,2002:null":
                 raise ValueError(f"`{path[depth]}` is not a mapping")
             column = entry[0].start_mark.column + 2
             below = _block(path[depth + 1 :], value, column)
@@ -47,7 +47,7 @@ def _set(text: str, path: Sequence[str], value: str, comment: str | None) -> str
                 + f":{_comment_line(comment, column)}\n{below}"
                 + text[end:].lstrip("\n")
             )
-        node, depth = found, depth + 1
+        node, depth = child, depth + 1
 
 
 def _composed(text: str) -> Any:
@@ -120,5 +120,5 @@ def _plain(node: Any) -> Any:
     if isinstance(node, yaml.ScalarNode):
         return node.tag, node.value
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(one) for one in node.value]
+        return [_plain(element) for element in node.value]
     return {key.value: _plain(value) for key, value in node.value} if node is not None else None

@@ -155,12 +155,12 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
 
 def _checked(plan: Plan) -> RolePlan:
     """The role of the training processes, which the checks apply to."""
-    found = next((role for role in plan.roles if not role.service), None)
-    if found is None:
+    ranks = next((role for role in plan.roles if not role.service), None)
+    if ranks is None:
         raise Invalid(
             "the plan has no ranks: every role is a service", help="create it again with `dlrun plan -o`"
         )
-    return found
+    return ranks
 
 
 def _ending(plan: Plan, *, early: bool) -> str:

@@ -17,7 +17,7 @@ from dlrun.render.parts import binds_apart, caches_key, keeps, pulls, stages, st
 
 def variables(plan: Plan) -> Mapping[str, Any]:
     """Name -> value of all of them; raises Invalid for a plan with data to stage but no directory for them."""
-    staged = [one for one in plan.data if one.strategy != "in_place"]
+    staged = [data_set for data_set in plan.data if data_set.strategy != "in_place"]
     if plan.environment.staged is not None:
         staged.append(plan.environment.staged)
     if stages(plan) and plan.stage_directory is None:
@@ -86,6 +86,6 @@ def _image_line(plan: Plan) -> list[object]:
     if not pulls(plan) or container is None or container.source is None:
         return []
     source = container.source
-    found = source.registry if not source.of_file else None
-    asked = [source.unpinned, *found] if found is not None else []
+    registry = source.registry if not source.of_file else None
+    asked = [source.unpinned, *registry] if registry is not None else []
     return ["dlrun_pull", CONVERSION_ROOM >> 30, source.uri, source.digest or "", source.folder, *asked]
