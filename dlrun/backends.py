@@ -128,11 +128,11 @@ def scheduler(name: str) -> Scheduler:
     """
     outer = name.removesuffix("-allocation")
     if outer != name and outer:
-        found = scheduler(outer)
-        if found.ALLOCATION is not None:
+        back_end = scheduler(outer)
+        if back_end.ALLOCATION is not None:
             from dlrun.schedulers.allocation import inside  # noqa: PLC0415 - most jobs have an allocation of their own
 
-            return inside(found, scheduler("local"))
+            return inside(back_end, scheduler("local"))
     return cast("Scheduler", _load("scheduler", name, SCHEDULERS))
 
 
@@ -148,7 +148,9 @@ def own_parts(name: str) -> Sequence[Any]:
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
     folders = dict.fromkeys(module.rpartition(".")[0] for module in SCHEDULERS.values())
-    return tuple(importlib.import_module(f"{one}.{name}") for one in folders if find_spec(f"{one}.{name}"))
+    return tuple(
+        importlib.import_module(f"{folder}.{name}") for folder in folders if find_spec(f"{folder}.{name}")
+    )
 
 
 @cache
@@ -165,15 +167,15 @@ def other_parts(name: str) -> Sequence[Any]:
     """Those of other packages; raises Invalid as `parts` does."""
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
-    found: dict[str, Any] = {}
+    modules: dict[str, Any] = {}
     for point in elsewhere("schedulers").values():
         with _importing("scheduler", point.name):
             spec = find_spec(point.module)
             is_folder = spec is not None and spec.submodule_search_locations is not None
             folder = point.module if is_folder else point.module.rpartition(".")[0]
-            if folder and folder not in found and find_spec(f"{folder}.{name}"):
-                found[folder] = importlib.import_module(f"{folder}.{name}")
-    return tuple(found.values())
+            if folder and folder not in modules and find_spec(f"{folder}.{name}"):
+                modules[folder] = importlib.import_module(f"{folder}.{name}")
+    return tuple(modules.values())
 
 
 @contextlib.contextmanager
@@ -234,8 +236,8 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
         return completed(kind, getattr(module, attribute) if attribute else module)
     if (point := elsewhere(f"{kind}s").get(name)) is not None:
         with _importing(kind, name):
-            found = point.load()
-        return completed(kind, found, name)
+            back_end = point.load()
+        return completed(kind, back_end, name)
     if name.lower() in UNSUPPORTED and kind == "scheduler":
         raise Invalid(
             f"dlrun does not support the scheduler `{name}` ({UNSUPPORTED[name.lower()]})",
@@ -255,14 +257,14 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     )
 
 
-def completed(kind: str, found: Any, elsewhere: str = "") -> Any:
+def completed(kind: str, module: Any, elsewhere: str = "") -> Any:
     """A back end with the defaults of its kind for what it leaves out.
 
     elsewhere: its name, if it is of another package; Invalid is raised if it lacks a part, which other versions may have.
     """
     defaults = importlib.import_module(_DEFAULTS[kind])
     back_end = defaults.Defaults()
-    vars(back_end).update({name: getattr(found, name) for name in defaults.MEMBERS if hasattr(found, name)})
+    vars(back_end).update({name: getattr(module, name) for name in defaults.MEMBERS if hasattr(module, name)})
     missing = sorted(name for name in defaults.MEMBERS if not hasattr(back_end, name)) if elsewhere else ()
     if missing:
         lacks = ", ".join(f"`{name}`" for name in missing)

@@ -59,5 +59,5 @@ def below(path: Path) -> dict[str, bytes]:
     if _FILES is None:
         return {}
     inside = f"{str(path)[len(_ROOT) + 1 :]}/"
-    found = {name: _FILES.get(name) for name in _FILES if name.startswith(inside)}
-    return {name[len(inside) :]: content for name, content in found.items() if content is not None}
+    files = {name: _FILES.get(name) for name in _FILES if name.startswith(inside)}
+    return {name[len(inside) :]: content for name, content in files.items() if content is not None}

@@ -79,7 +79,7 @@ def misspelt(name: str) -> tuple[str, str] | None:
         return FAMILIES[family], plain
     # Compared without the beginning, which would make all short names of a library alike.
     own = plain.removeprefix(family)
-    same = sorted(one.removeprefix(family) for one in known() if one.startswith(family))
-    near = next((one for one in same if one_slip(own, one)), None) or nearest(own, same, cutoff=SLIP)
+    same = sorted(variable.removeprefix(family) for variable in known() if variable.startswith(family))
+    near = next((name for name in same if one_slip(own, name)), None) or nearest(own, same, cutoff=SLIP)
     meant = _ALIASES.get(plain) or (near and family + near)
     return (FAMILIES[family], meant) if meant else None

@@ -168,18 +168,18 @@ def condition_text(condition: str) -> str:
 
 def _defaults(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
     """The default settings; among several rules for a name one for this fabric outranks one for any fabric."""
-    found: dict[str, Rule] = {}
+    chosen: dict[str, Rule] = {}
     for rule in rules():
         if rule.act != "set" or not holds(job, rule):
             continue
         # A rule for this fabric outranks one for any fabric, whatever the order of the tables.
-        if rule.name not in found or "any" in found[rule.name].fabrics:
-            found[rule.name] = rule
-    broken = {rule.unit for rule in found.values() if rule.unit and rule.name in drop}
+        if rule.name not in chosen or "any" in chosen[rule.name].fabrics:
+            chosen[rule.name] = rule
+    broken = {rule.unit for rule in chosen.values() if rule.unit and rule.name in drop}
     listed = ",".join(job.interfaces)
     return {
         name: ChosenSetting(name=name, value=rule.value.replace("{interfaces}", listed), rule=rule)
-        for name, rule in found.items()
+        for name, rule in chosen.items()
         if name not in drop and rule.unit not in broken
     }
 

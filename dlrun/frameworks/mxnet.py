@@ -83,9 +83,9 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: NumPy without `np.bool`, and a loopback address on several nodes."""
-    found = []
+    faults = []
     if installed.has("mxnet") and installed.version("numpy") >= (1, 24) and installed.version("mxnet") < (2,):
-        found.append(
+        faults.append(
             Problem(
                 code="DLR043",
                 message="MXNet 1.x uses `np.bool`, which NumPy 1.24 removed",
@@ -94,14 +94,14 @@ def problems(
             )
         )
     if shape.nodes > 1 and variables.get("DMLC_NODE_HOST", "").startswith(("127.", "localhost")):
-        found.append(
+        faults.append(
             Problem(
                 code="DLR040",
                 message="`DMLC_NODE_HOST` is the loopback address, so processes on other nodes would wait forever",
                 help="remove it",
             )
         )
-    return found
+    return faults
 
 
 def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:

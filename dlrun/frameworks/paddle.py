@@ -75,9 +75,9 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: parameter servers with the agent, and with a wheel, which is built without them."""
-    found = agents.problems(shape, options, program=_AGENT, even=True)
+    faults = agents.problems(shape, options, program=_AGENT, even=True)
     if options.agent and options.mode == "parameter_server":
-        found.append(
+        faults.append(
             Problem(
                 code="DLR041",
                 message=f"`{_AGENT}` supports only collective training here, but `paddle.mode` is `parameter_server`",
@@ -87,13 +87,13 @@ def problems(
     if options.mode != "parameter_server" or not (
         installed.has("paddlepaddle") or installed.has("paddlepaddle-gpu")
     ):
-        return found
+        return faults
     problem = Problem(
         code="DLR037",
         message="PaddlePaddle is installed from a wheel, and wheels do not contain the parameter server",
         help="use `paddle.mode: collective`, or a PaddlePaddle built with WITH_PSCORE=ON",
     )
-    return (*found, problem)
+    return (*faults, problem)
 
 
 def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

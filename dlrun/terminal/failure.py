@@ -204,7 +204,9 @@ def _click_words(error: click.ClickException) -> DlrunError:
     if isinstance(error, click.UsageError) and error.ctx:
         listed = f"`{error.ctx.command_path} --help` shows the options"
     if isinstance(error, click.NoSuchOption):
-        known = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
+        known = (
+            [name for parameter in error.ctx.command.params for name in parameter.opts] if error.ctx else []
+        )
         near = nearest(error.option_name, known or error.possibilities or [])
         way_out = "; ".join(filter(None, [near and f"the nearest is `{near}`", listed]))
         return DlrunError(f"no such option `{error.option_name}`", help=way_out or None)

@@ -21,9 +21,9 @@ def install() -> None:
     try:
         if signal.getsignal(signal.SIGINT) is _end:
             return
-        for one in _WORDS:
-            if signal.getsignal(one) is not signal.SIG_IGN:
-                signal.signal(one, _end)
+        for number in _WORDS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _end)
     except KeyboardInterrupt:  # Ctrl-C before the handler was replaced
         _end(signal.SIGINT, None)
 
@@ -43,8 +43,8 @@ def received() -> int:
 def ignore() -> None:
     """Ignore signals from now on: the exit code is decided."""
     _state["running"] = False
-    for one in _WORDS:
-        signal.signal(one, signal.SIG_IGN)
+    for number in _WORDS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def report() -> int:
@@ -67,7 +67,7 @@ def _end(number: int, _frame: object) -> None:
     os._exit(report())
 
 
-def _unraisable(found: "sys.UnraisableHookArgs") -> None:
+def _unraisable(raised: "sys.UnraisableHookArgs") -> None:
     """Report exceptions of destructors, except after a signal: it is reported once, at the end."""
     if not _state["signal"]:
-        sys.__unraisablehook__(found)
+        sys.__unraisablehook__(raised)

@@ -19,12 +19,12 @@ class SpecCommand(Command):
         known = {name for option in self.get_params(ctx) for name in option.opts}
         if any(a != "--" and a.startswith("-") and _name(a) not in known for a in args):
             args = _with_sets(args, known)
-        given = list(args)
+        words = list(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             apart = re.search(r"extra arguments? \(([^ )]+)", error.message)
-            keys = [one for flag, one in pairwise(given) if flag == "--set" and "=" not in one]
+            keys = [word for flag, word in pairwise(words) if flag == "--set" and "=" not in word]
             if apart is not None and keys:
                 raise click.UsageError(
                     f"`--set` takes one word: write `--set {keys[0]}={apart[1]}`", ctx

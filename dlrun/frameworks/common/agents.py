@@ -57,11 +57,11 @@ def problems(
     shape: Shape, options: Any, *, program: str, even: bool, only: Sequence[str] = ()
 ) -> list[Problem]:
     """Problems: options of an agent without `agent: true` (`only`: further ones), and uneven nodes if it needs `even` ones."""
-    found = []
+    faults = []
     unused = [name for name in ("agent_arguments", *only) if getattr(options, name)]
     if unused and not options.agent:
         names = " and ".join(f"`{name}`" for name in unused)
-        found.append(
+        faults.append(
             Problem(
                 code="DLR041",
                 message=f"{names} has an effect only on `{program}`, which is started with `agent: true`",
@@ -69,14 +69,14 @@ def problems(
             )
         )
     if even and options.agent and shape.world_size != shape.nodes * shape.ranks_per_node:
-        found.append(
+        faults.append(
             Problem(
                 code="DLR039",
                 message=f"`{program}` starts the same number of ranks on every node, but the last node has fewer",
                 help="remove `resources.ranks`, or use a multiple of `ranks_per_node`",
             )
         )
-    return found
+    return faults
 
 
 class PythonCommand(NamedTuple):

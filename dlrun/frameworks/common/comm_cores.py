@@ -30,7 +30,7 @@ def of_library(
 
     `otherwise` is the number of workers of a rank without such cores; None: the library's default.
     """
-    found: list[Setting] = []
+    settings: list[Setting] = []
     beside = _BACKGROUND.get(library)
     workers = beside or library
     cores = [core for rank in ranks for core in rank.comm]
@@ -42,16 +42,16 @@ def of_library(
             if cores:
                 where = ",".join(map(str, cores))
                 rows.append((where_name, where, "the communication cores of all ranks of a node"))
-            found += defaults.settings(source, rows)
+            settings += defaults.settings(source, rows)
     if cores and beside is not None:
         shared = bool(beside)
         where = ",".join(str(rank.background_cpu(shared=shared)) for rank in ranks)
         why = "the communication core of each local rank"
         why += ", shared with oneCCL's worker if it has two hardware threads" if shared else ""
-        found += defaults.settings(
+        settings += defaults.settings(
             "Horovod documentation, Horovod with oneCCL", [("HOROVOD_THREAD_AFFINITY", where, why)]
         )
-    return tuple(found)
+    return tuple(settings)
 
 
 def of_processes(ranks: Sequence[RankPlacement]) -> tuple[int, ...]:

@@ -122,18 +122,18 @@ def _by_rank(values: list[str]) -> str | Shell:
 
 def _unplaced(preset: Preset, *, bind: bool) -> tuple[Setting, ...]:
     """`settings` for ranks whose cores are known only inside the job."""
-    found = []
+    unplaced = []
     if preset.thread_pools:
         why = "one per core of the rank"
-        found.append(
+        unplaced.append(
             Setting(
                 name="TF_NUM_INTRAOP_THREADS", value=Shell("$DLRUN_THREADS"), because=why, source=_POOL_SOURCE
             )
         )
     if preset.shares_cores:
-        found.append(Setting(name=SLEEP, value="1", because=_SHARES, source=_SLEEP_SOURCE))
+        unplaced.append(Setting(name=SLEEP, value="1", because=_SHARES, source=_SLEEP_SOURCE))
     if bind and preset.openmp == "iomp":
-        found += [
+        unplaced += [
             Setting(
                 name="KMP_AFFINITY",
                 value="granularity=fine,compact,1,0",
@@ -141,4 +141,4 @@ def _unplaced(preset: Preset, *, bind: bool) -> tuple[Setting, ...]:
             ),
             Setting(name="KMP_HW_SUBSET", value="1t", because="one hardware thread of each core"),
         ]
-    return tuple(found)  # fmt: skip
+    return tuple(unplaced)  # fmt: skip

@@ -113,15 +113,15 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: an MPI controller under a launcher without MPI, and options of horovodrun without `agent: true`."""
-    found = agents.problems(shape, options, program="horovodrun", even=False)
+    faults = agents.problems(shape, options, program="horovodrun", even=False)
     if options.controller == "mpi" and not options.agent and shape.mpi is False:
         message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is not one"
         way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
-        found.append(Problem(code="DLR028", message=message, help=way_out))
+        faults.append(Problem(code="DLR028", message=message, help=way_out))
     by_ip = _controller(shape, options) == "gloo" and not options.agent and not shape.gpus_per_node
     unknown = shape.nodes > 1 and shape.fabric is not None and shape.interface is None
     if by_ip and unknown and "HOROVOD_GLOO_IFACE" not in variables:
-        found.append(
+        faults.append(
             Problem(
                 code="DLR111",
                 message=f"no interface is known for this site's {shape.fabric}, so Gloo uses that of the host name",
@@ -130,7 +130,7 @@ def problems(
                 warning=True,
             )
         )
-    return found
+    return faults
 
 
 def _agent(

@@ -71,9 +71,9 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: servers without cores, and priority for a number of ranks not a power of two."""
-    found: list[Problem] = []
+    faults: list[Problem] = []
     if options.servers and not _servers(shape):
-        found.append(
+        faults.append(
             Problem(
                 code="DLR048",
                 message="there are no cores for MLSL servers, because the ranks are not bound by the plan",
@@ -82,14 +82,14 @@ def problems(
             )
         )
     if options.message_priority and shape.world_size & (shape.world_size - 1):
-        found.append(
+        faults.append(
             Problem(
                 code="DLR049",
                 message=f"MLSL's message priority needs a power of two of ranks, but there are {shape.world_size}",
                 help="use 2, 4, 8 … ranks, or leave `message_priority` out",
             )
         )
-    return found
+    return faults
 
 
 def _servers(shape: Shape) -> tuple[int, ...]:

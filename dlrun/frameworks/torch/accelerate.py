@@ -45,19 +45,19 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: Gloo on the loopback interface, and launcher options that train separate models."""
-    found = [
+    faults = [
         *env_ranks.gloo_problems(shape, variables),
         *agents.problems(shape, options, program=_LAUNCH, even=True),
     ]
     if {"--cpu", "--use_cpu"} & set(options.agent_arguments):
-        found.append(
+        faults.append(
             Problem(
                 code="DLR046",
                 message="`accelerate launch --cpu` trains a separate model in each process, without a warning",
                 help="leave it out: without GPUs dlrun sets `ACCELERATE_USE_CPU`",
             )
         )
-    return found
+    return faults
 
 
 def _cpu(shape: Shape) -> tuple[Setting, ...]:
@@ -73,12 +73,12 @@ def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[st
     A configuration file or an option such as `--use_fsdp` selects another mode; layout and rendezvous are always set here.
     """
     start, rank = agents.module(shape, command, "accelerate.commands.launch", not_python="--no_python")
-    given = {argument.partition("=")[0] for argument in options.agent_arguments}
+    named = {argument.partition("=")[0] for argument in options.agent_arguments}
     own = {"--config_file", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--multi_gpu"}
     words: list[str | Shell | Text] = []
-    if shape.world_size > 1 and not (own & given and shape.gpus_per_node):
+    if shape.world_size > 1 and not (own & named and shape.gpus_per_node):
         words.append("--multi_gpu")
-    if "--config_file" not in given:
+    if "--config_file" not in named:
         # Accelerate reads what is not given here from the user's default configuration file, which may have been written
         # for another machine.
         words += ["--mixed_precision", "no", "--dynamo_backend", "no"]

@@ -37,13 +37,13 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: uneven nodes, which a Trainer does not support, and Gloo on the loopback interface."""
-    found = env_ranks.gloo_problems(shape, variables)
+    faults = env_ranks.gloo_problems(shape, variables)
     if shape.world_size != shape.nodes * shape.ranks_per_node:
-        found.append(
+        faults.append(
             Problem(
                 code="DLR039",
                 message="a Lightning Trainer has the same number of devices on every node, and the last node has fewer",
                 help="remove `resources.ranks`, or use a multiple of `ranks_per_node`",
             )
         )
-    return found
+    return faults
