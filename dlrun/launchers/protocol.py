@@ -51,7 +51,7 @@ class Launcher(Protocol):
     UNSET: tuple[str, ...]
     """Variables of the batch job that the launcher would read as its own options; unset before it starts."""
     LIBRARY: tuple[str, ...]
-    """Parts of the bash library (`templates/lib`) needed by the launch line."""
+    """Parts of the bash library needed by the launch line, as in the `Protocol` of schedulers."""
     PLACE: Literal["allocation", "machine"]
     """Where it can start ranks: on every granted node, or only on this machine."""
     MPI: bool | None

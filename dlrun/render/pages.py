@@ -22,6 +22,7 @@ from dlrun.render.parts import (
     outlives_first_node,
     patience,
     requeue_of_job,
+    sourced,
 )
 from dlrun.render.script import by_hand, environment_of, scripts
 
@@ -153,6 +154,6 @@ def _job(plan: Plan, job_dir: str, templates: Path, compiled: jinja2.BytecodeCac
         size=f"{many(plan.request.nodes, 'node')} for {many(len(jobs), 'role')}",
         divided=", ".join(f"{role.name} ({_where(role)})" for role in jobs),
         submit=f"`{by_hand(plan)}`",
-        parts=" ".join(job_parts(plan)),
+        parts=sourced(job_parts(plan)),
         roles_line=["dlrun_roles", *plan.role_jobs.start],
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dlrun import backends
+from dlrun.errors import Invalid
 from dlrun.fabrics import process_managers
 from dlrun.model.data import Snapshot
 from dlrun.model.plan import DataPlan, NodeChecks, Plan
@@ -25,14 +26,27 @@ END_SIGNAL = "USR2"
 
 
 def library(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Files of `lib/` in the job directory (without `.sh`) -> the parts that each consists of.
+    """Files of `lib/` in the job directory (without `.sh`) -> the parts that each consists of, as `job_parts` names them.
 
-    The parts for ranks are one file, because every rank opens it on the shared file system.
+    The parts for ranks are one file, because every rank opens it on the shared file system. Raises Invalid for two parts
+    of one name.
     """
-    files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "standby")}
-    if plan.role_jobs is not None:
-        return files
-    files["rank"] = ("rank", *rank_parts(plan))
+    of_job = (*_JOB, *job_parts(plan), "standby")
+    files: dict[str, tuple[str, ...]] = {_name(part): (part,) for part in of_job}
+    if plan.role_jobs is None:
+        files |= _beside_job(plan)
+    for part in of_job:
+        if "/" in part and (files[_name(part)] != (part,) or _name(part) in of_job):
+            raise Invalid(
+                f"a job of site `{plan.site}` would have two parts of the library with the name `{_name(part)}`",
+                help=f"rename `{part}.sh` in the package that has this scheduler or launcher",
+            )
+    return files
+
+
+def _beside_job(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """The files of `library` that other scripts than `job.sh` source."""
+    files: dict[str, tuple[str, ...]] = {"rank": ("rank", *rank_parts(plan))}
     if stages(plan) or keeps(plan):
         files["stage"] = ("stage",)
     if keeps(plan):
@@ -48,8 +62,21 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
     return files
 
 
+def _name(part: str) -> str:
+    """The name that a part has in `lib/` of the job: of an absolute path, the last component."""
+    return part.rpartition("/")[2]
+
+
+def sourced(parts: Iterable[str]) -> str:
+    """The words of `dlrun_source` for these parts."""
+    return join([_name(part) for part in parts])
+
+
 def job_parts(plan: Plan) -> tuple[str, ...]:
-    """The parts for `job.sh`, in the order in which they act at the end of the job."""
+    """The parts for `job.sh`, in the order in which they act at the end of the job.
+
+    Those of `templates/lib` by name, those that stand beside a back end by absolute path without `.sh`.
+    """
     if plan.role_jobs is not None:
         kinds = components(plan)
         of_kinds = kinds.library if kinds is not None else ()
@@ -180,7 +207,7 @@ def requeue_of_job(plan: Plan) -> str:
     """The shell text by which a program that runs parts of the job starts the job again."""
     scheduler = backends.scheduler(plan.scheduler)
     parts = (*scheduler.LIBRARY, *(["nodes"] if plan.node_checks is not None else []))
-    sources = f'source "$DLRUN_JOB_DIR/lib/job.sh"; dlrun_source {join(parts)}'
+    sources = f'source "$DLRUN_JOB_DIR/lib/job.sh"; dlrun_source {sourced(parts)}'
     if scheduler.REQUEUE is None:
         return f"{sources}; {_resubmission(plan)}"
     if plan.node_checks is None or scheduler.EXCLUDE_REQUEUED is None:

@@ -102,7 +102,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "command_line": join(plan.points[0].argv if plan.points else checked.argv),
         "of_point": f" of the first of {len(plan.points)} points" if plan.points else "",
         "submit": f"`{by_hand(plan)}`",
-        "parts": " ".join(parts.job_parts(plan)),
+        "parts": parts.sourced(parts.job_parts(plan)),
         "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
         "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
         "requeue": parts.requeue(plan),

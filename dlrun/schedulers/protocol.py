@@ -144,9 +144,9 @@ class Scheduler(Protocol):
     RESTARTS: Shell
     """Expansion for the number of restarts (requeues), inside the job."""
     LIBRARY: tuple[str, ...]
-    """Parts of the bash library (`templates/lib`) used by these expansions and `REQUEUE`.
+    """Parts of the bash library used by these expansions and `REQUEUE`.
 
-    Those of other packages are absolute paths without `.sh`.
+    Those of `templates/lib` by name, those that stand beside the scheduler by absolute path without `.sh`.
     """
     HOSTS: str
     """Shell command that prints the granted hosts, one per line, beginning with the host of rank 0."""
