@@ -1,4 +1,4 @@
-"""Functions of the bash library `templates/lib`, called directly."""
+"""Functions of the bash library, called directly: `templates/lib` and the parts that stand beside back ends."""
 
 from __future__ import annotations
 
@@ -11,14 +11,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from dlrun.resources import directory as resource
+from tests import house
 
 LIBRARY = resource("templates") / "lib"
+BESIDE = sorted(
+    path for path in (house.ROOT / "dlrun/schedulers").glob("*/*.sh") if not path.stem.startswith("find_")
+)
+PARTS = {path.stem: path for path in (*sorted(LIBRARY.glob("*.sh")), *BESIDE)}
+"""Name -> file of each part of the library."""
 BASH = os.environ.get("DLRUN_TEST_BASH", "bash")
 """The bash that runs the library; an old one can be named, to see whether it does."""
 
 
 OF_PAGES = ("--exclude=SC1091,SC2016,SC2054,SC2089,SC2090",)
 """How shellcheck looks at pages: lib/ is checked by itself, and literal dollars, commas and quotes are meant."""
+
+
+def link(place: Path) -> None:
+    """Give a job directory a `lib/` with every part."""
+    (place / "lib").mkdir(exist_ok=True)
+    for path in PARTS.values():
+        with suppress(FileExistsError):  # several jobs of a test may begin at once
+            (place / "lib" / path.name).symlink_to(path)
 
 
 def call(
@@ -28,8 +42,7 @@ def call(
 
     `programs` are found first on PATH, each the text of a bash script. Exits and traps are the shell's own, not the job's.
     """
-    with suppress(FileExistsError):  # several jobs of a test may begin at once
-        (place / "lib").symlink_to(LIBRARY)
+    link(place)
     for name, text in programs.items():
         (place / name).write_text(f"#!/bin/bash\n{text}\n")
         (place / name).chmod(0o755)
@@ -59,10 +72,10 @@ RANKS = (
 
 def local_names(parts: Iterable[str] | None = None) -> set[str]:
     """The names of the local variables in these parts; without, in those that `job.sh` sources."""
-    parts = parts or [path.stem for path in LIBRARY.glob("*.sh") if path.stem not in RANKS]
+    parts = parts or [name for name in PARTS if name not in RANKS]
     found: set[str] = set()
     for part in parts:
-        for line in (LIBRARY / f"{part}.sh").read_text().splitlines():
+        for line in PARTS[part].read_text().splitlines():
             if match := re.match(r"\s+local (?:-\w+ )?(.*)", line):
                 said = re.sub(r"\$?\([^)]*\)+|'[^']*'|\"[^\"]*\"|\s#.*", "", match[1])
                 found |= {word.partition("=")[0] for word in re.findall(r"[A-Za-z_]\w*(?:=\S*)?", said)}

@@ -24,6 +24,7 @@ from dlrun.model.spec import Spec
 from dlrun.plan.codes import CODES
 from dlrun.plan.command.command_line import ROLE_VALUES
 from docs import generate
+from tests.library import PARTS
 
 ROOT = generate.ROOT
 PAGES = {
@@ -165,7 +166,7 @@ def test_every_problem_code_has_a_page_and_no_other_is_named():
 def test_variables_that_pages_name_exist():
     code = "".join(
         path.read_text(encoding="utf-8")
-        for pattern in ("dlrun/**/*.py", "templates/**/*.j2", "templates/lib/*.sh")
+        for pattern in ("dlrun/**/*.py", "templates/**/*.j2", "templates/lib/*.sh", "dlrun/**/*.sh")
         for path in ROOT.glob(pattern)
         if path.name != "topics.py"
     )
@@ -178,7 +179,7 @@ def test_variables_that_pages_name_exist():
 
 
 def test_variables_of_jobs_are_documented():
-    paths = [*ROOT.glob("templates/**/*.j2"), *ROOT.glob("templates/lib/*.sh")]
+    paths = [*ROOT.glob("templates/**/*.j2"), *PARTS.values()]
     lines = re.findall(r"export (.*)", "".join(path.read_text(encoding="utf-8") for path in paths))
     exported = {name for line in lines for name in re.findall(r"\b(DLRUN_[A-Z_]+)=", f"{line}=")}
     assert exported <= set(re.findall(r"DLRUN_[A-Z_]+", TOPICS["environment"]))

@@ -120,6 +120,7 @@ def test_docstrings_and_comments():
 
 SCRIPTS = [
     *(ROOT / "templates").rglob("*.sh"),
+    *(ROOT / "dlrun").rglob("*.sh"),
     *(ROOT / "templates").rglob("*.j2"),
     *(ROOT / "scripts").glob("*.sh"),
 ]

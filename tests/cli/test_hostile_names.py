@@ -15,7 +15,7 @@ import pytest
 
 from dlrun.plan.reserved_names import reserved
 from tests.examples import cases
-from tests.library import LIBRARY, RANKS, local_names
+from tests.library import LIBRARY, PARTS, RANKS, local_names
 from tests.making import LOCAL, plan_of, write_job
 
 OF_USERS = [
@@ -80,7 +80,7 @@ def of_bash() -> set[str]:
 def of_the_library() -> set[str]:
     """Every word of the library and of a page that could be the name of a variable or function, but for the prefixed ones."""
     page = (Path(__file__).parents[1] / "golden/slurm-srun-checked/job.sh").read_text()
-    text = "\n".join([page, *(path.read_text() for path in LIBRARY.glob("*.sh"))])
+    text = "\n".join([page, *(path.read_text() for path in PARTS.values())])
     commands = set(
         re.findall(r"(?:^|[;|&(]|then|do|else|\$\()\s*([a-z][a-z0-9_]+)(?=[\s;)])", text, re.MULTILINE)
     )
@@ -201,7 +201,7 @@ def test_a_set_up_line_that_bash_refuses_ends_the_job_and_says_so(dlrun, name):
 
 def of_the_library_itself() -> list[str]:
     """Every function of the library's parts that share their shell with set-up lines."""
-    text = "\n".join(path.read_text() for path in LIBRARY.glob("*.sh") if path.stem not in RANKS)
+    text = "\n".join(path.read_text() for name, path in PARTS.items() if name not in RANKS)
     return sorted(set(re.findall(r"^(_?dlrun_\w+)\(\) \{", text, re.MULTILINE)))
 
 
@@ -211,11 +211,7 @@ def test_a_function_of_the_library_cannot_be_defined_again(dlrun):
     names = of_the_library_itself()
     assert {"dlrun_wait", "_dlrun_finish", "_dlrun_tree"} <= set(names)
     used = ("processes", "failures", "shell", "job", "ports", "local", "start")
-    loaded = [
-        name
-        for name in names
-        if any(f"\n{name}() {{" in (LIBRARY / f"{part}.sh").read_text() for part in used)
-    ]
+    loaded = [name for name in names if any(f"\n{name}() {{" in PARTS[part].read_text() for part in used)]
     lines = [
         "set +e",
         *(f"{name}() {{ echo HOSTILE; exit 9; }}" for name in loaded),

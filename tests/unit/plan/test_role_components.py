@@ -10,7 +10,7 @@ import pytest
 
 from dlrun.model.hostlist import expand
 from dlrun.model.problem import InvalidFile
-from dlrun.resources import directory
+from tests.library import PARTS
 from tests.making import SLURM, fault_of, plan_of, scripts_of
 
 SITE = (
@@ -166,7 +166,7 @@ def test_inside_an_allocation_there_is_no_other_type(tmp_path):
 def test_the_hosts_of_all_components_are_printed_in_order(tmp_path):
     script = f"""\
 scontrol() {{ printf '%s\\n' "$3"; }}
-source {directory("templates")}/lib/slurm-components.sh
+source {PARTS["slurm-components"]}
 dlrun_component_hosts
 env | grep -c HET_GROUP
 """

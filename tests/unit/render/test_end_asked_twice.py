@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.library import BASH, LIBRARY
+from tests.library import BASH, LIBRARY, link
 
 JOB = """\
 set -euo pipefail
@@ -42,7 +42,7 @@ def test_the_end_is_recorded(tmp_path, part, signal, code):
         place = tmp_path / str(at)
         for directory in ("failures", "ended", "logs"):
             (place / directory).mkdir(parents=True)
-        (place / "lib").symlink_to(LIBRARY)
+        link(place)
         given = {"PATH": os.environ["PATH"], "DLRUN_JOB_DIR": place, "DLRUN_RUN_DIR": place, "DLRUN_JOB_ID": 7,
                  "DLRUN_RUN_ID": f"7-{at}.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": place / "hosts",
                  "_dlrun_host": "n1"}  # fmt: skip
@@ -74,7 +74,7 @@ def test_the_end_is_recorded_where_nothing_reads_the_log_any_more(tmp_path, igno
     """As when the node of the program is lost that has started this script on another one; Flux's broker ignores SIGPIPE."""
     for directory in ("failures", "ended", "logs"):
         (tmp_path / directory).mkdir(parents=True)
-    (tmp_path / "lib").symlink_to(LIBRARY)
+    link(tmp_path)
     given = {"PATH": os.environ["PATH"], "DLRUN_JOB_DIR": tmp_path, "DLRUN_RUN_DIR": tmp_path, "DLRUN_JOB_ID": 7,
              "DLRUN_RUN_ID": "7.0", "DLRUN_RESTART": 0, "DLRUN_HOSTS": tmp_path / "hosts",
              "_dlrun_host": "n1"}  # fmt: skip

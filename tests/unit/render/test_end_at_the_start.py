@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.library import BASH, LIBRARY
+from tests.library import BASH, LIBRARY, link
 
 RANK = """\
 source {library}/rank.sh
@@ -24,7 +24,7 @@ def start(place: Path, code: str) -> subprocess.Popen[str]:
     for directory in ("failures", "ended", "logs"):
         (place / directory).mkdir(exist_ok=True)
     if not (place / "lib").exists():
-        (place / "lib").symlink_to(LIBRARY)
+        link(place)
     given = {
         "DLRUN_JOB_DIR": place, "DLRUN_RUN_DIR": place, "DLRUN_HOSTS": place / "hosts", "DLRUN_JOB_ID": 7,
         "DLRUN_RUN_ID": f"7-{place.name}.0", "DLRUN_RESTART": 0, "DLRUN_ROLE": "rank", "DLRUN_RANK": 1,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.library import BASH, LIBRARY
+from tests.library import BASH, LIBRARY, link
 
 JOB = """\
 set -euo pipefail
@@ -42,7 +42,7 @@ def broker(tmp_path: Path):
     """A process with the name of the broker, and the script of a job as its child; nobody waits for it."""
     for directory in ("failures", "ended", "logs", "bin"):
         (tmp_path / directory).mkdir()
-    (tmp_path / "lib").symlink_to(LIBRARY)
+    link(tmp_path)
     (tmp_path / "job.sh").write_text(JOB.format(library=LIBRARY))
     (tmp_path / "bin/flux").write_text(FLUX)
     (tmp_path / "bin/flux").chmod(0o755)

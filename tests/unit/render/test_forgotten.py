@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.library import BASH, LIBRARY
+from tests.library import BASH, LIBRARY, link
 
 JOB = """\
 set -euo pipefail
@@ -100,7 +100,7 @@ def test_no_wait_hangs_for_a_child_whose_end_is_forgotten(tmp_path, waits, fails
         place = tmp_path / str(attempt)
         for directory in ("failures", "ended", "logs"):
             (place / directory).mkdir(parents=True)
-        (place / "lib").symlink_to(LIBRARY)
+        link(place)
         code = (JOB + waits).format(place=place, library=LIBRARY)
         with subprocess.Popen([BASH, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as shell:
             deadline = time.monotonic() + 30

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.library import BASH, LIBRARY
+from tests.library import BASH, LIBRARY, link
 
 RANK = """\
 source {library}/rank.sh
@@ -37,7 +37,7 @@ def daemon(place: Path, name: str, code: str, lasts: int = 0, **more: object) ->
     """A program of a name that runs bash code in a shell below it, once that has begun; it outlives it by so many seconds."""
     for directory in ("failures", "ended", "logs"):
         (place / directory).mkdir()
-    (place / "lib").symlink_to(LIBRARY)
+    link(place)
     (place / "code.sh").write_text(code.format(library=LIBRARY, place=place))
     shutil.copy(shutil.which(BASH) or BASH, place / name)
     given = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from dlrun.node.common import errors
 from tests import house
@@ -34,11 +35,16 @@ _DEPTH = 6
 # --- Bash -------------------------------------------------------------------------------------------------------
 
 
+def _pages_and_parts() -> list[Path]:
+    """The templates, their library, and the parts of it that stand beside back ends."""
+    return [*sorted((ROOT / "templates").rglob("*.*")), *sorted((ROOT / "dlrun").rglob("*.sh"))]
+
+
 def in_bash() -> tuple[dict[str, str], list[str]]:
     """Every message of the templates and their library, with the file that has it; and the places that cannot be read."""
     found: dict[str, str] = {}
     unread = []
-    for path in sorted((ROOT / "templates").rglob("*.*")):
+    for path in _pages_and_parts():
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             code = re.sub(r"(?:^|\s)#\s.*$", "", line)
             for match in _CALL.finditer(code):
@@ -60,7 +66,7 @@ def in_bash() -> tuple[dict[str, str], list[str]]:
 def notes_in_bash() -> dict[str, str]:
     """The reasons that ranks note of their end, up to the first colon, with the file that has it."""
     found = {}
-    for path in sorted((ROOT / "templates").rglob("*.*")):
+    for path in _pages_and_parts():
         code = path.read_text("utf-8")
         for match in re.finditer(r"""dlrun_fail (?:\d+|"\$\w+") ("(?:[^"\\]|\\.)*"|'[^']*')""", code):
             found[_plain(match[1]).partition(":")[0]] = path.name

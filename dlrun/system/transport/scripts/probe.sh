@@ -14,7 +14,7 @@ first() { # KEY FILE...: the value of a line `KEY = value` in the first file tha
 jobs_place() { # `place` with its variables expanded; fails if one of them is not set here
   local rest=$place made=
   if [[ -n ${DLRUN_JOBS-} || -z $rest ]]; then return 1; fi
-  # shellcheck disable=SC2088 # the tilde is literal
+  # shellcheck disable=SC2088 # a literal ~
   if [[ $rest == '~/'* ]]; then rest=$HOME${rest#'~'}; fi
   while [[ $rest =~ ^([^$]*)\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?(.*)$ ]]; do
     [[ -n ${!BASH_REMATCH[2]-} ]] || return 1
@@ -29,7 +29,7 @@ for client in "${clients[@]}"; do
   if type -P -- "$client" >/dev/null; then field yes; else field no; fi
 done
 for path in "${paths[@]}"; do
-  # shellcheck disable=SC2088 # the tilde is literal
+  # shellcheck disable=SC2088 # a literal ~
   if [[ $path == '~' || $path == '~/'* ]]; then path=$HOME${path#'~'}; fi
   first=${path#/}
   # A path whose first directory is missing may exist on compute nodes only.

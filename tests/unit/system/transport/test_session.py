@@ -127,7 +127,7 @@ def test_any_text_arrives_in_a_script_as_it_is(words):
     assert answer.stdout.decode().split("\0") == [words[0], *words, str(len({w for w in words if w})), ""]
 
 
-SCRIPTS = sorted((*DIRECTORY.glob("*.sh"), *house.ROOT.glob("dlrun/schedulers/*/*.sh")))
+SCRIPTS = sorted((*DIRECTORY.glob("*.sh"), *house.ROOT.glob("dlrun/schedulers/*/find_*.sh")))
 
 
 @pytest.mark.needs
