@@ -69,7 +69,7 @@ def literals(node: ast.expr) -> set[str]:
 
 
 NAMED = {
-    "flux": (r"flux", 25),
+    "flux": (r"flux", 24),
     "slurm": (r"slurm", 108),
     "pbs": (r"pbs|openpbs", 48),
     "gridengine": (r"grid ?engine|sge", 14),

@@ -29,7 +29,7 @@ BY_HAND = "flux batch"
 # FLUX_JOB_ID is not set in a batch script, which is the initial program of an instance; this is the id of the instance.
 JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
 ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
-LIBRARY: tuple[str, ...] = ("flux", "resubmit")
+LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("flux")), "resubmit")
 HOSTS = r"flux hostlist --expand --delimiter='\n' local"
 # Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
 REPLACES_FIRST_NODE = False
