@@ -71,7 +71,7 @@ def literals(node: ast.expr) -> set[str]:
 NAMED = {
     "flux": (r"flux", 24),
     "slurm": (r"slurm", 108),
-    "pbs": (r"pbs|openpbs", 48),
+    "pbs": (r"pbs|openpbs", 47),
     "gridengine": (r"grid ?engine|sge", 14),
 }
 """Folder of a scheduler -> its names, and the number of files outside of the folder that have one of them."""

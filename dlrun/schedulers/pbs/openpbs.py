@@ -38,7 +38,7 @@ CLIENT = "qsub"
 # The task id `12[3].server` becomes the array id `12[].server`: dlrun records one id for all tasks.
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
-LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
+LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("pbs")), "resubmit")
 RESTARTS = Shell(clients.restarts("run_count"))
 HOSTS = components.HOSTS
 IDS_NAME_CLUSTER = True
