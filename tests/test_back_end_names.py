@@ -72,7 +72,7 @@ NAMED = {
     "flux": (r"flux", 24),
     "slurm": (r"slurm", 108),
     "pbs": (r"pbs|openpbs", 47),
-    "gridengine": (r"grid ?engine|sge", 14),
+    "gridengine": (r"grid ?engine|sge", 13),
 }
 """Folder of a scheduler -> its names, and the number of files outside of the folder that have one of them."""
 

@@ -37,7 +37,7 @@ JOB_ID = Shell("$JOB_ID")
 ID = "[0-9]{1,12}"
 # Grid Engine numbers tasks from 1; dlrun numbers points from 0.
 ARRAY_INDEX = Shell("$((SGE_TASK_ID - 1))")
-LIBRARY: tuple[str, ...] = ("gridengine",)
+LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("gridengine")),)
 RESTARTS = Shell("$(dlrun_ge_restarts)")
 HOSTS = "dlrun_ge_hosts"
 REQUEUE = "dlrun_ge_requeue"
