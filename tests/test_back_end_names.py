@@ -70,7 +70,7 @@ def literals(node: ast.expr) -> set[str]:
 
 NAMED = {
     "flux": (r"flux", 24),
-    "slurm": (r"slurm", 108),
+    "slurm": (r"slurm", 106),
     "pbs": (r"pbs|openpbs", 47),
     "gridengine": (r"grid ?engine|sge", 13),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Directive
@@ -38,7 +39,9 @@ def _option(text: str) -> str:
     return match[0] if match else ""
 
 
-COMPONENTS = Components(hosts="dlrun_component_hosts", join=join, library=("slurm-components",))
+COMPONENTS = Components(
+    hosts="dlrun_component_hosts", join=join, library=(str(Path(__file__).with_name("slurm-components")),)
+)
 
 
 def as_jobs(found: Iterable[tuple[int | None, JobStatus]]) -> Sequence[JobStatus]:

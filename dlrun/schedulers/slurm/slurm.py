@@ -70,7 +70,7 @@ ALLOCATION = Allocation(
     gpus=" --gpus-per-node={gpus}",
     query=("scontrol", "show", "job", "--details", "--oneliner"),
     parse=granted.parse,
-    library=("slurm-allocation",),
+    library=(str(Path(__file__).with_name("slurm-allocation")),),
     without=(
         "--output",
         "--error",
