@@ -71,7 +71,7 @@ closing=()
 checked() { # beside the rest, what is neither quick nor pytest
   beside types mypy
   beside layers lint-imports
-  beside shell shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh dlrun/schedulers/*/*.sh
+  beside shell shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh dlrun/schedulers/*/*.sh dlrun/launchers/*.sh
 }
 finished() { # the last line of each suite once more, and the exit code
   printf '%s\n' "--- all of it, after $SECONDS s" "${closing[@]}"

@@ -15,7 +15,10 @@ from tests import house
 
 LIBRARY = resource("templates") / "lib"
 BESIDE = sorted(
-    path for path in (house.ROOT / "dlrun/schedulers").glob("*/*.sh") if not path.stem.startswith("find_")
+    path
+    for place in ("schedulers/*/*.sh", "launchers/*.sh")
+    for path in (house.ROOT / "dlrun").glob(place)
+    if not path.stem.startswith("find_")
 )
 PARTS = {path.stem: path for path in (*sorted(LIBRARY.glob("*.sh")), *BESIDE)}
 """Name -> file of each part of the library."""

@@ -8,6 +8,7 @@ Without `exit-on-error` the tasks of a run continue for 30 s (`exit-timeout`) af
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity
@@ -16,7 +17,7 @@ from dlrun.model.text import Shell, Text
 
 NAME = "flux"
 IDENTITY = Identity(rank=Shell("$FLUX_TASK_RANK"), local_rank=Shell("$FLUX_TASK_LOCAL_ID"))
-LIBRARY: tuple[str, ...] = ("start", "flux-run")
+LIBRARY: tuple[str, ...] = ("start", str(Path(__file__).with_name("flux-run")))
 MPI: bool | None = None  # by PMI, where the MPI was built for it
 
 _BOUND = ("-o", "cpu-affinity=per-task", "-o", "gpu-affinity=per-task")

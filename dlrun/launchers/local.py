@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from dlrun.launchers.protocol import Step
@@ -17,7 +18,7 @@ IDENTITY = Identity(
     local_size=Shell("${DLRUN_LOCAL_SIZE-}"),
     node=Shell("${DLRUN_NODE_RANK-}"),
 )
-LIBRARY: tuple[str, ...] = ("start", "local")
+LIBRARY: tuple[str, ...] = ("start", str(Path(__file__).with_name("local")))
 PLACE: Literal["machine"] = "machine"
 MPI = False
 STEPS = False

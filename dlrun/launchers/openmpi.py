@@ -7,6 +7,7 @@ environment: both are set here (Open MPI documentation, mpirun(1); seen with 4.1
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity
@@ -21,7 +22,7 @@ IDENTITY = Identity(
 )
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
-LIBRARY: tuple[str, ...] = ("openmpi",)
+LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("openmpi")),)
 MPI = True
 LIBRARIES = ("openmpi", "ucx")
 PROGRAMS = ("mpirun", "mpiexec")

@@ -6,6 +6,7 @@ The parallel environment needs `control_slaves TRUE`. As with ssh, environment a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from dlrun.launchers import ssh
 from dlrun.launchers.protocol import Step
@@ -14,7 +15,7 @@ from dlrun.model.text import Text
 
 NAME = "qrsh"
 IDENTITY = ssh.IDENTITY
-LIBRARY: tuple[str, ...] = ("start", "ssh", "qrsh")
+LIBRARY: tuple[str, ...] = ("start", "ssh", str(Path(__file__).with_name("qrsh")))
 MPI = False
 STEPS = False
 
