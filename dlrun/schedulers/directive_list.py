@@ -137,24 +137,24 @@ class DirectiveList:
         `value` returns the option's value in a directive, or None for directives of other options.
         """
         # The joined directive is written at the place of the first one; its reasons are those of all.
-        found = {
-            i: given
+        values_by_index = {
+            i: text
             for i, directive in enumerate(self._directives)
-            if (given := value(directive.text)) is not None
+            if (text := value(directive.text)) is not None
         }
-        if len(found) < 2:
+        if len(values_by_index) < 2:
             return
-        merged = [self._directives[i] for i in found]
+        merged = [self._directives[i] for i in values_by_index]
         joined = Directive(
-            text=option + join(list(found.values())),
+            text=option + join(list(values_by_index.values())),
             because="; ".join(dict.fromkeys(directive.because for directive in merged)),
             origin=next((directive.origin for directive in merged if directive.origin), None),
         )
-        first = min(found)
+        first = min(values_by_index)
         self._directives = [
             joined if i == first else directive
             for i, directive in enumerate(self._directives)
-            if i == first or i not in found
+            if i == first or i not in values_by_index
         ]
 
     def texts(self) -> tuple[str, ...]:

@@ -127,17 +127,17 @@ class OptionTable:
 
     def begun_by(self, name: str) -> list[str]:
         """The long names that the client takes a long name for: itself, else all that begin with it (it rejects several)."""
-        known = {*self._others, *(one for one in self._named if len(one) > 1)}
+        known = {*self._others, *(option for option in self._named if len(option) > 1)}
         if not name or name in known or not self._abbreviated:
             return [name]
-        return sorted(one for one in known if one.startswith(name))
+        return sorted(option for option in known if option.startswith(name))
 
     def misspelt(self, name: str) -> str | None:
         """The nearest option to a name that the client does not have; None if it has it, or if none is near."""
         bare = name.lstrip("-")
-        known = {*self._others, *(one for one in self._named if len(one) > 1)}
+        known = {*self._others, *(option for option in self._named if len(option) > 1)}
         # Plug-ins add options to a client, so a name that is far from all is left alone.
-        if not self._others or len(bare) < 2 or any(one.startswith(bare) for one in known):
+        if not self._others or len(bare) < 2 or any(option.startswith(bare) for option in known):
             return None
         return nearest(bare, known, cutoff=SLIP)
 

@@ -30,9 +30,9 @@ class QueueRules:
 def chosen(rules: list[QueueRules], name: str | None) -> QueueRules | None:
     """The rules of a job's partition (of a list the first that is known); without a name those of the default one."""
     if name is None:
-        return next((one for one in rules if one.default), rules[0] if len(rules) == 1 else None)
+        return next((rule for rule in rules if rule.default), rules[0] if len(rules) == 1 else None)
     names = name.partition("@")[0].split(",")
-    return next((one for wanted in names for one in rules if one.name == wanted), None)
+    return next((rule for wanted in names for rule in rules if rule.name == wanted), None)
 
 
 def limit_exceeded(rules: QueueRules, nodes: int, walltime: int) -> str | None:

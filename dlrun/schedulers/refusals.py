@@ -32,8 +32,8 @@ def client_message(stderr: str) -> str:
     Slurm's wrappers of the PBS clients print one line per step of a failed search for a controller.
     """
     text = stderr.strip()
-    found = re.findall(r"^perl: (?:error|fatal): (.*)", text, re.MULTILINE)
-    return found[-1] if found else text
+    messages = re.findall(r"^perl: (?:error|fatal): (.*)", text, re.MULTILINE)
+    return messages[-1] if messages else text
 
 
 def every_line_matches(words: str, stderr: str) -> bool:

@@ -59,8 +59,8 @@ def xdg_directory(variable: str, below_home: str, environment: Mapping[str, str]
     named = environment.get(variable, "")
     if named.startswith("/"):
         return Path(named) / "dlrun"
-    found = home()
-    return found / below_home / "dlrun" if found is not None else None
+    base = home()
+    return base / below_home / "dlrun" if base is not None else None
 
 
 def jobs_home(environment: Mapping[str, str] = os.environ) -> Path:

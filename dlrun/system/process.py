@@ -142,11 +142,11 @@ def command_line(pid: int) -> list[str]:
 
 def descendants(pid: int) -> list[int]:
     """A process and every process below it, each before its children."""
-    children = grouped((int(fields[1]), one) for one in processes() if (fields := _status(one)))
-    found = [pid]
-    for one in found:
-        found += children.get(one, ())
-    return found
+    children = grouped((int(fields[1]), child) for child in processes() if (fields := _status(child)))
+    pids = [pid]
+    for parent in pids:
+        pids += children.get(parent, ())
+    return pids
 
 
 def start_time(pid: int, *, zombie: bool = False) -> str:

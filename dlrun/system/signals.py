@@ -38,12 +38,12 @@ def delayed_signals(message: str) -> Iterator[Received]:
             os.write(2, f"{message}\n".encode())
 
     before: dict[signal.Signals, Callable[[int, FrameType | None], object] | int | None] = {}
-    for one in ENDING:
+    for ending in ENDING:
         # Under `nohup` SIGHUP is ignored, and stays so.
-        if signal.getsignal(one) is not signal.SIG_IGN:
-            before[one] = signal.signal(one, note)
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            before[ending] = signal.signal(ending, note)
     try:
         yield received
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)

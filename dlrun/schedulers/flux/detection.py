@@ -27,14 +27,14 @@ HOSTS = (
 def cluster(commands: Commands) -> Cluster:
     """Query Flux: resources, queues and their hosts; the configuration is optional."""
     version = commands.required("flux", "getattr", "version").strip()
-    found = parsed(
+    detected = parsed(
         facts,
         commands.required("flux", "resource", "R"),
         commands.required("flux", "queue", "list", "--no-header", f"--format={QUEUES}"),
         commands.required(*HOSTS),
         commands.optional("flux", "config", "get") or "",
     )
-    return commands.finish(replace(found, version=version))
+    return commands.finish(replace(detected, version=version))
 
 
 def facts(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:
@@ -44,14 +44,14 @@ def facts(resources: str, queues: str, hosts: str, settings: str = "") -> Cluste
     """
     kinds = _kinds(resources, _members(hosts))
     whole = "nodex" in _match_policy(settings)
-    found = [
+    parsed_queues = [
         replace(_queue(line), exclusive=whole, kinds=_kinds_of(line, kinds))
         for line in queues.splitlines()
         if "|" in line
     ]
-    found = [queue for queue in found if queue.name]
+    parsed_queues = [queue for queue in parsed_queues if queue.name]
     name = flux.identified(next((host for kind in kinds for host in kind.hosts), ""))
-    return Cluster(scheduler="flux", name=name, queues=tuple(found), nodes=tuple(kinds), unseen=_OPEN)
+    return Cluster(scheduler="flux", name=name, queues=tuple(parsed_queues), nodes=tuple(kinds), unseen=_OPEN)
 
 
 _OPEN = (
@@ -62,12 +62,14 @@ _OPEN = (
 
 def _members(text: str) -> Mapping[str, frozenset[str]]:
     """Host -> its queues."""
-    found: dict[str, frozenset[str]] = {}
+    queues_by_host: dict[str, frozenset[str]] = {}
     for line in text.splitlines():
         queues, _, hosts = line.partition("|")
         for host in expand(hosts):
-            found[host] = found.get(host, frozenset()) | {name for name in queues.split(",") if name}
-    return found
+            queues_by_host[host] = queues_by_host.get(host, frozenset()) | {
+                name for name in queues.split(",") if name
+            }
+    return queues_by_host
 
 
 def _kinds(text: str, members: Mapping[str, frozenset[str]]) -> list[Nodes]:
@@ -131,7 +133,7 @@ def _clock(seconds: str) -> str | None:
 def _match_policy(settings: str) -> str:
     """Fluxion's match policy; those with `nodex` in their name allocate whole nodes. Empty if unknown."""
     try:
-        found: Any = json_of(settings or "{}")
-        return str(found.get("sched-fluxion-resource", {}).get("match-policy", ""))
+        configuration: Any = json_of(settings or "{}")
+        return str(configuration.get("sched-fluxion-resource", {}).get("match-policy", ""))
     except (ValueError, AttributeError):
         return ""

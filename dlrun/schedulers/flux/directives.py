@@ -47,7 +47,7 @@ def _quoted(value: str) -> str:
     """
     if not _QUOTES.search(value):
         return shlex.quote(value)
-    return _SPECIAL.sub(lambda found: f"\\{found[0]}", value)
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", value)
 
 
 def directives(
@@ -145,8 +145,10 @@ def _where(draft: DirectiveList) -> None:
 
 def _when(draft: DirectiveList) -> None:
     draft.add_if_set("walltime", "--time-limit={}s", "the walltime, {}", lambda time: str(int(time)))
-    for one in draft.request.after:
+    for dependency in draft.request.after:
         # A sweep's id lists the ids of its points, each of which is a job of Flux.
-        for job_id in each([one.job_id]):
-            draft.add(f"--dependency={_WHEN[one.when]}:{recorded(job_id) or job_id}", "dependencies", "after")
+        for job_id in each([dependency.job_id]):
+            draft.add(
+                f"--dependency={_WHEN[dependency.when]}:{recorded(job_id) or job_id}", "dependencies", "after"
+            )
     draft.add_if_set("hold", "--urgency=0", "submitted on hold")

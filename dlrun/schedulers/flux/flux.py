@@ -118,10 +118,10 @@ def submit(
 
 def submitted(stdout: str) -> str:
     """The printed job id, or the ids of a sweep's points joined by commas; other lines are ignored."""
-    found = [one for line in stdout.splitlines() if (one := plain(line))]
-    if not found:
+    ids = [job_id for line in stdout.splitlines() if (job_id := plain(line))]
+    if not ids:
         raise OperationFailed("flux printed no job id", help="`flux jobs` shows whether the job is there")
-    return ",".join(found)
+    return ",".join(ids)
 
 
 def tasks(job_id: str) -> Sequence[str]:

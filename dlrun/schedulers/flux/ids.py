@@ -21,13 +21,13 @@ ID = rf"{ONE}(?:,{ONE})*"
 
 def plain(text: str) -> str | None:
     """A printed id in the form of records; None if the text is not an id."""
-    found = re.fullmatch(ONE, text.strip())
-    return found[0].replace("ƒ", "f") if found else None
+    match = re.fullmatch(ONE, text.strip())
+    return match[0].replace("ƒ", "f") if match else None
 
 
 def each(job_ids: Iterable[str]) -> Sequence[str]:
     """The job ids in a mixture of job and sweep ids."""
-    return [one for job_id in job_ids for one in job_id.split(",")]
+    return [part for job_id in job_ids for part in job_id.split(",")]
 
 
 _OTHERS = re.compile(r"0x([0-9a-f]{1,16})|(?:job\.)?((?:[0-9a-f]{4}\.){3}[0-9a-f]{4})")
@@ -38,8 +38,8 @@ def recorded(word: str) -> str | None:
     """An id in any form that Flux writes, but for words, in the form of records; None for other texts."""
     if other := _OTHERS.fullmatch(word):
         return _in_base_58(int((other[1] or other[2]).replace(".", ""), 16))
-    found = plain(word)
-    return _in_base_58(int(found)) if found and digits(found) else found
+    job_id = plain(word)
+    return _in_base_58(int(job_id)) if job_id and digits(job_id) else job_id
 
 
 def _in_base_58(number: int) -> str:

@@ -152,8 +152,8 @@ def facts(lines: Sequence[str]) -> Facts:
     asks: dict[str, Mapping[str, Any]] = {}
     for line in lines:
         kind, _, rest = line.removeprefix(MARK).partition(" ")
-        if kind == "queue" and (found := _STOPPED.fullmatch(rest.strip())):
-            stopped[found[1] or ""] = found[2] or ""
+        if kind == "queue" and (match := _STOPPED.fullmatch(rest.strip())):
+            stopped[match[1] or ""] = match[2] or ""
         elif kind == "nodes":
             state, nodes, reason = (*rest.split("|", 2), "", "")[:3]
             words = (
@@ -233,7 +233,7 @@ def _named(jobspec: Mapping[str, Any]) -> tuple[str, ...]:
     """The hosts to which the constraints of a jobspec restrict a job; empty without such."""
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         constraints = _system(jobspec)["constraints"]
-        for one in constraints.get("and", [constraints]):
-            if "hostlist" in one:
-                return tuple(host for text in one["hostlist"] for host in expand(text))
+        for constraint in constraints.get("and", [constraints]):
+            if "hostlist" in constraint:
+                return tuple(host for text in constraint["hostlist"] for host in expand(text))
     return ()

@@ -43,15 +43,15 @@ def cluster(commands: Commands) -> Cluster:
 
 def blocks(text: str) -> list[dict[str, str]]:
     """The `key value` lines of `qconf -sq` or `-sp`: one dictionary per queue or environment."""
-    found: list[dict[str, str]] = []
+    entries: list[dict[str, str]] = []
     # qconf continues a long value in the next line, after a backslash.
     for line in text.replace("\\\n", " ").splitlines():
         key, _, value = line.strip().partition(" ")
         if key in ("qname", "pe_name"):
-            found.append({})
-        if found and key:
-            found[-1][key] = value.strip()
-    return found
+            entries.append({})
+        if entries and key:
+            entries[-1][key] = value.strip()
+    return entries
 
 
 def complexes(text: str) -> list[dict[str, str]]:
@@ -83,7 +83,7 @@ def facts(
     if counted := _counted(rows):
         settings["complexes"] = counted
     # control_slaves: qrsh may start ranks under the scheduler's control on all nodes (tight integration, sge_pe(5)).
-    tight = any(one.get("control_slaves") == "TRUE" for one in pes)
+    tight = any(pe.get("control_slaves") == "TRUE" for pe in pes)
     return Cluster(
         scheduler="gridengine",
         name=name,
@@ -140,7 +140,7 @@ def _named(alike: Mapping[tuple[int | None, ...], Sequence[ET.Element]]) -> list
 
 
 def _values(host: ET.Element) -> Mapping[str, str]:
-    return {one.get("name", ""): one.text or "" for one in host.iter("hostvalue")}
+    return {element.get("name", ""): element.text or "" for element in host.iter("hostvalue")}
 
 
 def _queue(queue: Mapping[str, str], kinds: Sequence[Nodes]) -> Queue:
@@ -178,16 +178,16 @@ def _environment(pes: Sequence[Mapping[str, str]]) -> str | None:
 
 def _counted(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The complexes of GPUs, memory and whole nodes; a consumable `YES` is counted per slot."""
-    found: dict[str, str] = {}
+    by_use: dict[str, str] = {}
     by_name = {row["name"]: row for row in rows}
     if gpu := gpu_complex(rows):
-        found |= {"gpu": gpu, "gpus_counted": "slot" if by_name[gpu]["consumable"] == "YES" else "host"}
+        by_use |= {"gpu": gpu, "gpus_counted": "slot" if by_name[gpu]["consumable"] == "YES" else "host"}
     memory = next((n for n in _MEMORY if n in by_name and by_name[n]["consumable"] != "NO"), None)
     if memory:
         counted = "slot" if by_name[memory]["consumable"] == "YES" else "host"
-        found |= {"memory": memory, "memory_counted": counted}
+        by_use |= {"memory": memory, "memory_counted": counted}
     exclusive = next((row["name"] for row in rows if row["relop"] == "EXCL"), None)
-    return found | ({"exclusive": exclusive} if exclusive else {})
+    return by_use | ({"exclusive": exclusive} if exclusive else {})
 
 
 def _open(

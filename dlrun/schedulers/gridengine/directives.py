@@ -178,14 +178,18 @@ def _where(draft: DirectiveList) -> None:
 def _when(draft: DirectiveList) -> None:
     request = draft.request
     draft.add_if_set("walltime", "-l h_rt={}", "the walltime, {}", lambda time: str(int(time)))
-    if any(one.when != "any" for one in request.after):
+    if any(dependency.when != "any" for dependency in request.after):
         draft.problem(
             "Grid Engine waits for the end of a job, whether it succeeds or fails",
             "write `when: any` under `after`, and let the program check the results of the first job",
             "after",
         )
     if request.after:
-        draft.add(f"-hold_jid {','.join(one.job_id for one in request.after)}", "dependencies", "after")
+        draft.add(
+            f"-hold_jid {','.join(dependency.job_id for dependency in request.after)}",
+            "dependencies",
+            "after",
+        )
     draft.add_if_set("hold", "-h", "submitted on hold")
 
 

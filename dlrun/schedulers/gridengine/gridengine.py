@@ -233,7 +233,7 @@ def _waiting_or_running(row: ET.Element) -> JobStatus | None:
     number, word = row.findtext("JB_job_number", ""), row.findtext("state", "")
     if not digits(number):
         return None
-    now = _state(word, [one.text or "" for one in row.iter("predecessor_jobs")])
+    now = _state(word, [element.text or "" for element in row.iter("predecessor_jobs")])
     queue = row.findtext("queue_name", "") or ""
     return JobStatus(
         job_id=number,
@@ -346,7 +346,7 @@ def _lasted(block: Mapping[str, str]) -> int:
     start, end = (from_ctime(block.get(name, "")) for name in ("start_time", "end_time"))
     if start is None or end is None or end < start:  # clocks of two hosts, or one that was set back
         return 0
-    first, last = (seconds(one.partition("T")[2]) or 0 for one in (start, end))
+    first, last = (seconds(stamp.partition("T")[2]) or 0 for stamp in (start, end))
     return (last - first) % 86400
 
 

@@ -36,7 +36,7 @@ _MOST = 50
 def question(jobs: Sequence[JobStatus]) -> Sequence[str]:
     """Arguments that ask about jobs in the queue; empty where there is nothing to ask."""
     lists = [
-        list(dict.fromkeys(one.job_id for one in jobs if one.state in states and one.reason is None))
+        list(dict.fromkeys(job.job_id for job in jobs if job.state in states and job.reason is None))
         for states in ((State.PENDING,), (State.HELD,), _ON_NODES)
     ]
     return ("bash", "-c", LOOK, "qstat", *(",".join(ids[:_MOST]) for ids in lists)) if any(lists) else ()
@@ -48,17 +48,17 @@ def answered(jobs: Sequence[JobStatus], stdout: str) -> list[JobStatus]:
     remarks = dict(_remarks([line.removeprefix("remark ") for line in lines if line.startswith("remark ")]))
     held = {line.split()[1] for line in lines if line.startswith("held ") and len(line.split()) > 1}
     lost = _silent([line.removeprefix("silent ") for line in lines if line.startswith("silent ")])
-    found = []
-    for one in jobs:
-        reason = one.reason
-        if reason is None and one.state is State.PENDING:
-            reason = remarks.get(one.job_id)
-        elif reason is None and one.state is State.HELD and one.job_id in held:
+    explained = []
+    for job in jobs:
+        reason = job.reason
+        if reason is None and job.state is State.PENDING:
+            reason = remarks.get(job.job_id)
+        elif reason is None and job.state is State.HELD and job.job_id in held:
             reason = HELD_BY_CENTRE
-        elif reason is None and one.state in _ON_NODES and (hosts := lost.get(one.job_id)):
+        elif reason is None and job.state in _ON_NODES and (hosts := lost.get(job.job_id)):
             reason = silent(fold(hosts), "the node, its network or its sge_execd is down")
-        found.append(one if reason == one.reason else replace(one, reason=reason))
-    return found
+        explained.append(job if reason == job.reason else replace(job, reason=reason))
+    return explained
 
 
 def _remarks(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -74,11 +74,11 @@ def _remarks(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def remarks(text: str) -> str | None:
     """The scheduler's remarks about one job in the output of `qstat -j`, in words; None without any."""
-    found = re.search(r"^scheduling info:\s+(.*(?:\n\s{8,}\S.*)*)", text, re.MULTILINE)
-    if found is None or "(Collecting" in found[1]:
+    match = re.search(r"^scheduling info:\s+(.*(?:\n\s{8,}\S.*)*)", text, re.MULTILINE)
+    if match is None or "(Collecting" in match[1]:
         return None
     queues = re.search(r"^hard_queue_list:\s+(\S+)", text, re.MULTILINE)
-    return in_words(found[1].splitlines(), queues[1].split(",") if queues else ())
+    return in_words(match[1].splitlines(), queues[1].split(",") if queues else ())
 
 
 _DROPPED = re.compile(r'queue instance "([^@"]+)@([^"]+)" dropped because it is (.+)')
@@ -140,16 +140,16 @@ def instance(line: str) -> Instance | None:
 
 def _silent(lines: Sequence[str]) -> dict[str, list[str]]:
     """Job -> its hosts that do not answer, from `qstat -f -qs u`: jobs stand below each queue instance."""
-    found: dict[str, list[str]] = {}
+    hosts_by_job: dict[str, list[str]] = {}
     host = ""
     for line in lines:
         words = line.split()
         if (row := instance(line)) is not None:
             host = row.host if "u" in row.state else ""
         elif host and words and digits(words[0]):
-            hosts = found.setdefault(words[0], [])
+            hosts = hosts_by_job.setdefault(words[0], [])
             if host not in hosts:
                 hosts.append(host)
         elif line[:1].strip():  # a rule, the heading of the jobs that wait, a row that is cut
             host = ""
-    return found
+    return hosts_by_job

@@ -16,11 +16,11 @@ def ask(job_id: str) -> list[str]:
 
 def read(text: str) -> Accounted | None:
     """`resources_used.cput` in seconds and `resources_used.mem` in bytes, summed over all nodes."""
-    found: dict[str, str] = dict(re.findall(r"resources_used\.(cput|mem) = (\S+)", text))
-    if not found:
+    used: dict[str, str] = dict(re.findall(r"resources_used\.(cput|mem) = (\S+)", text))
+    if not used:
         return None
     return Accounted(
         source="qstat -xf",
-        cpu=seconds(found.get("cput", "")),
-        memory=size(found.get("mem", "")),
+        cpu=seconds(used.get("cput", "")),
+        memory=size(used.get("mem", "")),
     )

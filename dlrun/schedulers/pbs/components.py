@@ -25,15 +25,21 @@ def join(parts: Sequence[Sequence[Directive]]) -> Sequence[Directive]:
     pbs_resources(7B): `select=2:ncpus=8:ngpus=2+1:ncpus=4`. Raises InvalidFile where the others differ in more than that.
     """
     first, *rest = parts
-    selected = [one for part in parts for one in part if _chunks(one)]
+    selected = [directive for part in parts for directive in part if _chunks(directive)]
     if len(selected) < len(parts):
         message = (
             "this site's jobs request the resources of all nodes in total, so their nodes are of one type"
         )
         raise InvalidFile([Problem(message=message, help=f"use one `node_type` for all roles, or {_APART}")])
-    known = {one.text for one in first}
+    known = {directive.text for directive in first}
     if other := next(
-        (one for part in rest for one in part if one.text not in known and not _chunks(one)), None
+        (
+            directive
+            for part in rest
+            for directive in part
+            if directive.text not in known and not _chunks(directive)
+        ),
+        None,
     ):
         begin = next((begin for begin in _WAYS if other.text.startswith(begin)), other.text.partition(" ")[0])
         same = next((f" beside `{text}`" for text in known if text.startswith(begin)), "")
@@ -43,10 +49,10 @@ def join(parts: Sequence[Sequence[Directive]]) -> Sequence[Directive]:
         )
     whole = Directive(
         text=f"-l {quote(_SELECT + '+'.join(map(_chunks, selected)))}",
-        because=", then ".join(one.because for one in selected),
+        because=", then ".join(directive.because for directive in selected),
         origin=selected[0].origin,
     )
-    return [whole if _chunks(one) else one for one in first]
+    return [whole if _chunks(directive) else directive for directive in first]
 
 
 def _chunks(directive: Directive) -> str:

@@ -70,14 +70,14 @@ def read(text: str, key: str) -> Stanzas:
     """Parse an output in JSON (under `key`) or stanzas; raises OperationFailed for another format."""
     if _is_json(text):
         try:
-            found = json_of(text).get(key, {})
+            entries = json_of(text).get(key, {})
         except ValueError:
             raise _unreadable(key) from None
-        return found if isinstance(found, dict) else {}
-    found = stanzas(text)
-    if not found and text.strip():
+        return entries if isinstance(entries, dict) else {}
+    entries = stanzas(text)
+    if not entries and text.strip():
         raise _unreadable(key)
-    return found
+    return entries
 
 
 def _unreadable(key: str) -> OperationFailed:
@@ -89,16 +89,16 @@ def _unreadable(key: str) -> OperationFailed:
 
 def stanzas(text: str) -> dict[str, dict[str, Any]]:
     """Parse stanzas of `key = value` lines, with `resources_max.walltime` nested as in JSON."""
-    found: dict[str, dict[str, Any]] = {}
+    nested: dict[str, dict[str, Any]] = {}
     for name, attributes in qstat.stanzas(text).items():
-        current = found.setdefault(name, {})
+        current = nested.setdefault(name, {})
         for key, value in attributes.items():
             outer, _, inner = key.partition(".")
             if inner:
                 current.setdefault(outer, {})[inner] = value
             else:
                 current[key] = value
-    return found
+    return nested
 
 
 def _is_json(text: str) -> bool:
@@ -120,31 +120,31 @@ def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds:
 
 def _open(queues: Stanzas, manager: str) -> list[str]:
     """The facts that are missing in the outputs; manager: empty if qmgr refused."""
-    found = []
-    routes = [name for name, one in queues.items() if one.get("queue_type", "").startswith("R")]
+    missing = []
+    routes = [name for name, attributes in queues.items() if attributes.get("queue_type", "").startswith("R")]
     if routes:
-        found.append(
+        missing.append(
             f"limits of the routing queues {', '.join(routes)}: those of their destination queues apply"
         )
     if not manager:
         return [
-            *found,
+            *missing,
             "qmgr did not answer: custom resources of the site, and which of them jobs must request",
         ]
     own = re.findall(r"^create resource (\S+)$", manager, re.MULTILINE)
     own = [name for name in own if name not in ("ngpus", "ncpus", "mem")]
     if own:
-        found.append(
+        missing.append(
             f"scheduler.mandatory: whether jobs must request the site's custom resources ({', '.join(sorted(own))})"
         )
-    return found
+    return missing
 
 
 def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
     shape_of = _torque_shape if torque else _shape
-    found = grouped((shape_of(node), name) for name, node in nodes.items())
+    by_shape = grouped((shape_of(node), name) for name, node in nodes.items())
     kinds: list[Nodes] = []
-    for shape, names in found.items():
+    for shape, names in by_shape.items():
         ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")
         kinds.append(
             Nodes(

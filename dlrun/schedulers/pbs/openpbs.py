@@ -121,13 +121,13 @@ def history(job_ids: Sequence[str]) -> Sequence[str] | None:
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
     """The jobs in the output of qstat. Pending tasks of a held array are held, which PBS reports only for the array."""
     read = qstat.from_json if stdout.lstrip().startswith("{") else qstat.from_text
-    found = [job_status(identity, attributes, _CODES) for identity, attributes in read(stdout).items()]
-    held = {status.job_id for status in found if status.task is None and status.state is State.HELD}
+    statuses = [job_status(identity, attributes, _CODES) for identity, attributes in read(stdout).items()]
+    held = {status.job_id for status in statuses if status.task is None and status.state is State.HELD}
     return [
         replace(status, state=State.HELD)
         if status.job_id in held and status.state is State.PENDING
         else status
-        for status in found
+        for status in statuses
     ]
 
 
@@ -141,10 +141,10 @@ def queue_rules() -> Sequence[str]:
 
 def parse_queue_rules(stdout: str) -> list[QueueRules]:
     """The longest walltime of each queue."""
-    found = qstat.from_text(re.sub(r"^Queue: *", "Job Id: ", stdout, flags=re.MULTILINE))
+    queues = qstat.from_text(re.sub(r"^Queue: *", "Job Id: ", stdout, flags=re.MULTILINE))
     return [
         QueueRules(name=name, most=seconds(attributes.get("resources_max.walltime", "")))
-        for name, attributes in found.items()
+        for name, attributes in queues.items()
     ]
 
 

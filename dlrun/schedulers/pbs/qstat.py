@@ -74,15 +74,15 @@ def stanzas(text: str) -> dict[str, dict[str, str]]:
 
     An unindented line is the name for the indented `key = value` lines below it; long lines continue after a tab.
     """
-    found: dict[str, dict[str, str]] = {}
+    by_name: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     last = ""
     for line in text.splitlines():
         if line and not line[0].isspace():
-            current = found.setdefault(line.partition(":")[2].strip() or line.strip(), {})
+            current = by_name.setdefault(line.partition(":")[2].strip() or line.strip(), {})
         elif match := re.fullmatch(r"\s+([\w.]+) = (.*)", line):
             last = match[1]
             current[last] = match[2].strip()
         elif line.startswith("\t") and last in current:
             current[last] += line.strip()
-    return {name: attributes for name, attributes in found.items() if attributes}
+    return {name: attributes for name, attributes in by_name.items() if attributes}

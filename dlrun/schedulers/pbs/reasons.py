@@ -46,5 +46,5 @@ _WORDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 def in_words(reason: str, _code: str) -> str | None:
     """The text for a comment, a sentence that is searched for known phrases; None without one."""
-    found = ((pattern.search(reason), words) for pattern, words in _WORDS)
-    return next((words.format(*match.groups()) for match, words in found if match), None)
+    matches = ((pattern.search(reason), words) for pattern, words in _WORDS)
+    return next((words.format(*match.groups()) for match, words in matches if match), None)

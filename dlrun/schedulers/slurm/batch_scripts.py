@@ -128,7 +128,7 @@ def _option(line: int, name: str, value: str, draft: SpecDraft) -> str | bool:
     if name in _NOT_NEEDED:
         return _NOT_NEEDED[name]
     if len(several := OPTIONS.begun_by(name)) > 1:
-        draft.reasons[name] = f"sbatch rejects it: {' or '.join(f'`--{one}`' for one in several)}"
+        draft.reasons[name] = f"sbatch rejects it: {' or '.join(f'`--{option}`' for option in several)}"
         return False
     if name in _CHANGES_LAYOUT or not OPTION.fullmatch(name):
         return False
@@ -230,12 +230,12 @@ def _dependency(value: str, draft: SpecDraft) -> str | bool:
     if value == "singleton":
         draft.put("resources.options.dependency", value)
         return True
-    found = [re.fullmatch(r"after(ok|any|notok):([\d:_]+)", part) for part in value.split(",")]
-    for one in found if all(found) else ():
-        assert one is not None  # noqa: S101 - all are
-        when = {"ok": "ok", "any": "any", "notok": "not_ok"}[one[1]]
-        draft.add("after", *({"job": job, "when": when} for job in one[2].split(":") if job))
-    return all(found)
+    matches = [re.fullmatch(r"after(ok|any|notok):([\d:_]+)", part) for part in value.split(",")]
+    for match in matches if all(matches) else ():
+        assert match is not None  # noqa: S101 - all are
+        when = {"ok": "ok", "any": "any", "notok": "not_ok"}[match[1]]
+        draft.add("after", *({"job": job, "when": when} for job in match[2].split(":") if job))
+    return all(matches)
 
 
 def _export(value: str, draft: SpecDraft) -> str | bool:

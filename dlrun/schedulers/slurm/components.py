@@ -28,10 +28,13 @@ _WORSE = (State.NODE_FAILED, State.OUT_OF_MEMORY)
 
 def join(parts: Sequence[Sequence[Directive]]) -> Sequence[Directive]:
     """The lines of all components, `#SBATCH hetjob` before each but the first."""
-    found = list(parts[0])
+    directives = list(parts[0])
     for part in parts[1:]:
-        found += [_BEGIN, *(one for one in part if _option(one.text) not in _OF_SCRIPT)]
-    return found
+        directives += [
+            _BEGIN,
+            *(directive for directive in part if _option(directive.text) not in _OF_SCRIPT),
+        ]
+    return directives
 
 
 def _option(text: str) -> str:
@@ -44,14 +47,14 @@ COMPONENTS = Components(
 )
 
 
-def as_jobs(found: Iterable[tuple[int | None, JobStatus]]) -> Sequence[JobStatus]:
+def as_jobs(numbered: Iterable[tuple[int | None, JobStatus]]) -> Sequence[JobStatus]:
     """Jobs by the number of their component (None: the job has none): a heterogeneous job is as its first component is.
 
     It has the nodes of all, and where the first one failed or was cancelled because another lost a node or ran out of memory,
     that state.
     """
     jobs: dict[tuple[str, int | None], dict[int, JobStatus]] = {}
-    for number, status in found:
+    for number, status in numbered:
         jobs.setdefault((status.job_id, status.task), {})[number or 0] = status
     return [_as_job(components) for components in jobs.values()]
 
@@ -59,8 +62,8 @@ def as_jobs(found: Iterable[tuple[int | None, JobStatus]]) -> Sequence[JobStatus
 def _as_job(components: Mapping[int, JobStatus]) -> JobStatus:
     ordered = [components[number] for number in sorted(components)]
     first, *rest = ordered
-    cause = next((one for one in rest if one.state in _WORSE), None)
+    cause = next((component for component in rest if component.state in _WORSE), None)
     if cause is not None and first.state in {State.FAILED, State.CANCELLED, State.COMPLETED}:
         first = replace(first, state=cause.state, reason=cause.reason)
-    nodes = [one.nodes for one in ordered if one.nodes]
+    nodes = [component.nodes for component in ordered if component.nodes]
     return replace(first, nodes=",".join(nodes) if nodes else None)

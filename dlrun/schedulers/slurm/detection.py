@@ -28,13 +28,13 @@ def cluster(commands: Commands) -> Cluster:
     if listed is None and shown is None:
         raise OperationFailed("neither `sinfo --json` nor `scontrol show node` lists the nodes",
                               help=next(reversed(commands.failed.values()), "") or None)  # fmt: skip
-    found = parsed(
+    detected = parsed(
         lambda *nodes: facts(settings, records(partitions), merged(*nodes)), listed or (), shown or ()
     )
     if "slurmdbd" in settings.get("AccountingStorageType", ""):
         names = commands.optional("sacctmgr", "-nP", "show", "qos", "format=name")
-        found = replace(found, qos=frozenset(names.split()) if names is not None else None)
-    return commands.finish(found)
+        detected = replace(detected, qos=frozenset(names.split()) if names is not None else None)
+    return commands.finish(detected)
 
 
 def config(text: str) -> dict[str, str]:
@@ -47,23 +47,23 @@ def records(text: str) -> list[dict[str, str]]:
 
     Raises ValueError for a text of other lines alone.
     """
-    found = []
+    rows = []
     for line in re.findall(r"^[A-Za-z][\w:]*=.*", text, re.MULTILINE):
         pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
-        found.append({key: value.strip() for key, value in pairs})
-    if not found and text.strip():
+        rows.append({key: value.strip() for key, value in pairs})
+    if not rows and text.strip():
         raise ValueError("no line begins with a key, such as PartitionName=")
-    return found
+    return rows
 
 
 def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     """The nodes of several outputs, merged; earlier outputs take precedence."""
-    found: dict[str, dict[str, str]] = {}
+    nodes: dict[str, dict[str, str]] = {}
     for answer in answers:
         for record in answer:
-            known = found.setdefault(record["NodeName"], {})
+            known = nodes.setdefault(record["NodeName"], {})
             known |= {key: value for key, value in record.items() if key not in known}
-    return list(found.values())
+    return list(nodes.values())
 
 
 def facts(
@@ -149,9 +149,9 @@ def _time(text: str | None) -> str | None:
 def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
     """The kinds of nodes, named after the common part of their host names."""
     shape = ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres", "CPUSpecList")
-    found = grouped((tuple(map(node.get, shape)), node) for node in nodes)
+    by_shape = grouped((tuple(map(node.get, shape)), node) for node in nodes)
     kinds: list[Nodes] = []
-    for alike in found.values():
+    for alike in by_shape.values():
         first = alike[0]
         gpus = _GPUS.findall(first.get("Gres", ""))
         kinds.append(
@@ -193,19 +193,19 @@ def _ready(node: Mapping[str, str]) -> bool:
 def sinfo_records(text: str) -> list[dict[str, str]]:
     """One dictionary per node; raises ValueError for another format."""
     data = json_of(text)
-    found: dict[str, dict[str, str]] = {}
+    nodes: dict[str, dict[str, str]] = {}
     try:
         for node in data.get("nodes") or ():
-            found[node["name"]] = _node(node)
+            nodes[node["name"]] = _node(node)
         for group in data.get("sinfo") or ():
             for record in _group(group):
-                known = found.setdefault(record["NodeName"], record)
+                known = nodes.setdefault(record["NodeName"], record)
                 known["Partitions"] = ",".join(
                     sorted({*known["Partitions"].split(","), record["Partitions"]})
                 )
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"`sinfo --json` printed an unknown format: {error}") from None
-    return list(found.values())
+    return list(nodes.values())
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, str]:
@@ -226,8 +226,8 @@ def _node(node: Mapping[str, Any]) -> dict[str, str]:
 def _group(group: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """The nodes of a group, with values that are equal for all; others come from scontrol."""
     numbers = [group[what] for what in ("sockets", "cores", "threads", "cpus", "memory")]
-    alike = all(one["minimum"] == one["maximum"] for one in numbers)
-    sockets, cores, threads, cpus, memory = (one["maximum"] if alike else "" for one in numbers)
+    alike = all(span["minimum"] == span["maximum"] for span in numbers)
+    sockets, cores, threads, cpus, memory = (span["maximum"] if alike else "" for span in numbers)
     for name in (host for word in group["nodes"]["nodes"] for host in expand(word)):
         yield _known(
             NodeName=name,

@@ -41,7 +41,7 @@ def taken(stdout: str) -> Taken | None:
         return None
     # Of a heterogeneous job there is a line for each component.
     lines = stdout.splitlines() if _value(line, "HetJobId") is not None else [line]
-    counts = [re.match(r"[0-9]{1,9}", _value(one, "NumNodes") or "") for one in lines if one.strip()]
+    counts = [re.match(r"[0-9]{1,9}", _value(line, "NumNodes") or "") for line in lines if line.strip()]
     return Taken(
         partition=_known(_value(line, "Partition")),
         walltime=seconds(_value(line, "TimeLimit") or ""),

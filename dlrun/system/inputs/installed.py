@@ -22,12 +22,12 @@ def read_installed(spec: Spec, directory: Path) -> Installed:
 
 def _packages(prefix: Path) -> dict[str, str] | None:
     """Name -> version, from the metadata directories of installers (PyPA, "Recording installed projects"); None without any."""
-    found = {}
+    versions = {}
     for pattern in ("*.dist-info", "*.egg-info"):
         for path in _matching(prefix, f"lib/python3*/site-packages/{pattern}"):
             name, _, version = path.stem.partition("-")
-            found[name.lower().replace("_", "-")] = version.partition("-")[0]
-    return found or None
+            versions[name.lower().replace("_", "-")] = version.partition("-")[0]
+    return versions or None
 
 
 def _matching(root: Path, pattern: str) -> list[Path]:

@@ -47,7 +47,7 @@ def visible(path: Path) -> bool:
 def near(path: Path, otherwise: str) -> str:
     """A help line with the nearest name beside a missing path."""
     try:
-        names = [one.name for one in islice(path.parent.iterdir(), 10_000) if one.name != path.name]
+        names = [entry.name for entry in islice(path.parent.iterdir(), 10_000) if entry.name != path.name]
     except OSError:
         return otherwise
     close = nearest(path.name, names)
@@ -58,7 +58,7 @@ def misspelt_program(name: str, key: str, origins: Mapping[str, Origin]) -> Iter
     """A warning for a program that is not here and has almost the name of a common one."""
     if "/" in name or "{{" in name or name in _COMMON or shutil.which(name) is not None:
         return
-    if (close := next((one for one in _COMMON if one_slip(name, one)), None)) is not None:
+    if (close := next((program for program in _COMMON if one_slip(name, program)), None)) is not None:
         yield problem(
             "DLR032",
             f"program `{name}` is not on this machine",

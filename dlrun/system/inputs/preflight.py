@@ -59,29 +59,29 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
         return [_unexpanded(spec.directory or "", unexpanded, "directory", origins)]
     if spec.directory is not None and visible(base) and (why := fault(base, directory=True)) is not None:
         return [_directory(spec.directory, base, why, origins)]
-    found = [*_one_word(spec, base, origins)] or [*_script(spec, base, origins)]
-    found += shell_text.check(spec, base, origins)
-    found += _environment(spec, base, origins)
-    found += _mounts(spec, base, origins)
+    problems = [*_one_word(spec, base, origins)] or [*_script(spec, base, origins)]
+    problems += shell_text.check(spec, base, origins)
+    problems += _environment(spec, base, origins)
+    problems += _mounts(spec, base, origins)
     for name, data in spec.data.items():
         path = base / expanded(data.source)
         if is_fetched(data.source) or "://" in data.source or any(c in data.source for c in "*?["):
             continue
         key = f"data.{name}.source"
         if "{{" in data.source:
-            found.append(problem("DLR034", f"`{{{{ }}}}` in the source of data set `{name}` is not filled in", key, origins,
+            problems.append(problem("DLR034", f"`{{{{ }}}}` in the source of data set `{name}` is not filled in", key, origins,
                                  "write the path out; only `~` and `$HOME` at the beginning are replaced"))  # fmt: skip
         elif (unexpanded := _VARIABLE.search(data.source)) is not None:
-            found.append(_unexpanded(data.source, unexpanded, key, origins))
+            problems.append(_unexpanded(data.source, unexpanded, key, origins))
         elif not visible(path):
-            found.append(_unseen(path, f"data set `{name}`", key, origins))
+            problems.append(_unseen(path, f"data set `{name}`", key, origins))
         elif (why := fault(path)) is not None:
-            found.append(problem("DLR034", f"data set `{name}`: `{data.source}` {why}", key, origins,
+            problems.append(problem("DLR034", f"data set `{name}`: `{data.source}` {why}", key, origins,
                                   near(path, "check the path; it is read from every node")))  # fmt: skip
     for name, secret in spec.secrets.items():
         if secret.file is not None and visible(path := base / expanded(secret.file)):
-            found += _secret_file(name, path, origins)
-    return found
+            problems += _secret_file(name, path, origins)
+    return problems
 
 
 def _directory(text: str, base: Path, why: str, origins: Mapping[str, Origin]) -> Problem:
@@ -164,9 +164,9 @@ def _one_word(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator
     items = ", ".join(map(yaml_text, (*parts[len(own) :], *spec.command[1:])))
     way_out = f"write each argument as an item, `command: [{items}]`, or the line under `run:`"
     if own:
-        names = ", ".join(f"{one.partition('=')[0]}: …" for one in own)
+        names = ", ".join(f"{assignment.partition('=')[0]}: …" for assignment in own)
         way_out = f"write `environment: {{variables: {{{names}}}}}` and `command: [{items}]`, or the line under `run:`"
-    elif len(spec.command) > 1 and all(len(flow_words(one)) > 1 for one in spec.command):
+    elif len(spec.command) > 1 and all(len(flow_words(argument)) > 1 for argument in spec.command):
         way_out = "for several lines write shell text, `run: |` with the lines below it"
     yield problem(
         "DLR124",
@@ -177,11 +177,11 @@ def _one_word(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator
     )
 
 
-def _unexpanded(text: str, found: re.Match[str], key: str, origins: Mapping[str, Origin]) -> Problem:
+def _unexpanded(text: str, match: re.Match[str], key: str, origins: Mapping[str, Origin]) -> Problem:
     """The problem of a variable in a path, with its value in this shell as the way out."""
-    value, name = os.environ.get(found[1]), key.rpartition(".")[2]
-    written = f"`{name}: {text.replace(found[0], value)}`" if value else "the path that it stands for"
-    return problem("DLR100", f"`${found[1]}` in `{name}` is not expanded: no shell reads it", key, origins,
+    value, name = os.environ.get(match[1]), key.rpartition(".")[2]
+    written = f"`{name}: {text.replace(match[0], value)}`" if value else "the path that it stands for"
+    return problem("DLR100", f"`${match[1]}` in `{name}` is not expanded: no shell reads it", key, origins,
                     f"write {written}; only `~` and `$HOME` at the beginning are replaced")  # fmt: skip
 
 
@@ -236,8 +236,8 @@ def _module(name: str, key: str, base: Path, origins: Mapping[str, Origin]) -> I
     """Warn of a module with almost the name of a file or package in the job's directory."""
     if not name.isidentifier() or fault(base / f"{name}.py") is None or fault(base / name) is None:
         return
-    here = [one.removesuffix(".py") for one in _beside(base / "any.py")]
-    if (close := next((one for one in here if one_slip(name, one)), None)) is not None:
+    here = [path.removesuffix(".py") for path in _beside(base / "any.py")]
+    if (close := next((module for module in here if one_slip(name, module)), None)) is not None:
         yield problem(
             "DLR032",
             f"module `{name}` is not in the job's directory",
@@ -319,12 +319,12 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
         return
     try:
         with script.open(encoding="utf-8", errors="replace") as file:
-            found = _divides(file.read(_SCRIPT_SIZE))
+            match = _divides(file.read(_SCRIPT_SIZE))
     except OSError:
         return
-    if found is not None:
+    if match is not None:
         key = f"data.{parts[0]}.strategy"
-        message = f"data set `{parts[0]}` is sharded, but `{found[0]}` in `{script.name}` divides what it sees among all ranks"
+        message = f"data set `{parts[0]}` is sharded, but `{match[0]}` in `{script.name}` divides what it sees among all ranks"
         yield replace(
             problem("DLR108", message, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
                      "`strategy: copy`"),
@@ -334,9 +334,9 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
 
 def _divides(text: str) -> re.Match[str] | None:
     """The place in a script that divides its data among all ranks of the job."""
-    found = _GLOBAL.search(text)
-    if found is not None or "IterableDataset" in text:
-        return found
+    match = _GLOBAL.search(text)
+    if match is not None or "IterableDataset" in text:
+        return match
     calls = (call.search(text) for imported, call in _INSERTED.items() if imported.search(text))
     return next((call for call in calls if call is not None), None)
 

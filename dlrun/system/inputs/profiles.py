@@ -66,11 +66,11 @@ class Machine:
 
 def available(here: Machine) -> dict[str, Path]:
     """Name -> file of all profiles on the search path; the first of equal names counts."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for directory in here.site_path:
         for path in yaml_files(directory):
-            found.setdefault(path.stem, path)
-    return found
+            paths.setdefault(path.stem, path)
+    return paths
 
 
 _RECOGNISED = ("auto", "automatic", "default", "detect", "any", "here")
@@ -114,7 +114,7 @@ def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -
         return Problem(
             message=f"there is no site `{short(name)}`", help=f"for the file here write `./{name}.yaml`"
         )
-    if "." in name and (file := nearest(name, [one.name for one in yaml_files(base)], cutoff=SLIP)):
+    if "." in name and (file := nearest(name, [path.name for path in yaml_files(base)], cutoff=SLIP)):
         return Problem(
             message=f"there is no site `{short(name)}`", help=f"for the file here write `./{file}`"
         )
@@ -150,11 +150,11 @@ def load_profile(path: Path, here: Machine) -> Profile:
     """A profile with its problems; raises InvalidFile only if the file cannot be read."""
 
     def find(name: str, by: ProfileText) -> ProfileText | Problem:
-        found = locate(name, here, Path(by.name).parent, after=Path(by.name))
-        if isinstance(found, Problem):
-            return found
+        located = locate(name, here, Path(by.name).parent, after=Path(by.name))
+        if isinstance(located, Problem):
+            return located
         try:
-            return ProfileText(name=str(found), text=read_text(found, Layer.SITE))
+            return ProfileText(name=str(located), text=read_text(located, Layer.SITE))
         except InvalidFile as error:
             return error.problems[0]
 
@@ -217,9 +217,9 @@ _FLUX_HOSTS = r'"nodelist"\s*:\s*\[\s*"(?:[^"\[]*,)?([A-Za-z](?:-?[A-Za-z])*)-?[
 
 
 def _cluster_name(here: Machine) -> str | None:
-    given = here.environment.get("SLURM_CONF")
+    configured = here.environment.get("SLURM_CONF")
     usual = ("etc/slurm/slurm.conf", "run/slurm/conf/slurm.conf", "etc/slurm-llnl/slurm.conf")
-    for path in (Path(given),) if given else (here.root / p for p in usual):
+    for path in (Path(configured),) if configured else (here.root / p for p in usual):
         if (name := _first(path, r"^\s*ClusterName\s*=\s*([^\s#]+)")) is not None:
             return name
     if cell := here.environment.get("SGE_ROOT"):

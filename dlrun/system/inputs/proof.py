@@ -70,8 +70,8 @@ def sources_of(fact: str, cited: tuple[Citation, ...]) -> list[int]:
     """The positions of the sources that cover a value most specifically."""
     fits = [
         (len(cover), number)
-        for number, one in enumerate(cited)
-        for cover in one.covers or ("",)
+        for number, citation in enumerate(cited)
+        for cover in citation.covers or ("",)
         if not cover or fact == cover or fact.startswith(f"{cover}.")
     ]
     closest = max((length for length, _ in fits), default=0)
@@ -103,14 +103,14 @@ def _proof(
     section = fact.partition(".")[0]
     whole = root.get(section) if section in _WHOLE else None
     for key, value in ((fact, text), (section, value_text(whole) if whole is not None else None)):
-        one = measured.get(key)
-        if one is not None and one.value == value:
+        measurement = measured.get(key)
+        if measurement is not None and measurement.value == value:
             return Proof(
-                fact=fact, value=text, origin=node.origin, text=f"measured {one.by}, {one.date}", date=one.date,
-                measured=True,
+                fact=fact, value=text, origin=node.origin, text=f"measured {measurement.by}, {measurement.date}",
+                date=measurement.date, measured=True,
             )  # fmt: skip
     dated = [cited[number] for number in sources_of(fact, cited)]
-    latest = max(dated, key=lambda one: one.date or "", default=None)
+    latest = max(dated, key=lambda citation: citation.date or "", default=None)
     if latest is None:
         return Proof(fact=fact, value=text, origin=node.origin)
     words = f"documented {latest.date}" if latest.date else "documented"
@@ -121,7 +121,7 @@ def _proof(
 
 def summary(of: Iterable[Proof]) -> str:
     """The proofs of several values in a few words: `3 measured on n12, 2026-11-20, 2 documented 2025-03`."""
-    counted = Counter(one.text or "without a source" for one in of)
+    counted = Counter(proof.text or "without a source" for proof in of)
     if len(counted) <= 1:
         return next(iter(counted), "")
     return ", ".join(f"{number} {text}" for text, number in counted.most_common())
@@ -141,12 +141,12 @@ def is_shipped(path: Path) -> bool:
 
 def read(path: Path, here: Machine) -> dict[str, Measurement]:
     """The measurements of a profile by key, the newest of each; files that are not of this form count as none."""
-    found: dict[str, Measurement] = {}
+    measurements: dict[str, Measurement] = {}
     for place in places(path, here):
-        for key, one in _read(place).items():
-            if key not in found or found[key].date <= one.date:
-                found[key] = one
-    return found
+        for key, measurement in _read(place).items():
+            if key not in measurements or measurements[key].date <= measurement.date:
+                measurements[key] = measurement
+    return measurements
 
 
 def _read(place: Path) -> dict[str, Measurement]:
@@ -155,14 +155,17 @@ def _read(place: Path) -> dict[str, Measurement]:
     except (OSError, ValueError, RecursionError):
         return {}
     rows = data.get("measured") if isinstance(data, dict) else None
-    found = {}
+    measurements = {}
     for key, row in rows.items() if isinstance(rows, dict) else ():
         if isinstance(row, dict) and all(isinstance(row.get(name), str) for name in _TEXTS):
-            found[key] = Measurement(**{name: row[name] for name in _TEXTS})
-    return found
+            measurements[key] = Measurement(**{name: row[name] for name in _TEXTS})
+    return measurements
 
 
 def to_text(site: str, measured: Mapping[str, Measurement]) -> str:
     """The content of a file of measurements."""
-    rows = {key: {name: getattr(one, name) for name in _TEXTS} for key, one in sorted(measured.items())}
+    rows = {
+        key: {name: getattr(measurement, name) for name in _TEXTS}
+        for key, measurement in sorted(measured.items())
+    }
     return json.dumps({"site": site, "measured": rows}, indent=1, ensure_ascii=False) + "\n"

@@ -41,13 +41,14 @@ def check(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Pro
         return
     if spec.environment.container is not None:
         return
-    for one in statements(spec.run):
-        program = one.words[0] if one.words else ""
+    for statement in statements(spec.run):
+        program = statement.words[0] if statement.words else ""
         if program in _MOVES:
             return
         yield from misspelt_program(program, "run", origins)
         script = next(
-            (word for word in one.words[1:2] if _PYTHON.fullmatch(program) and _PLAIN.fullmatch(word)), None
+            (word for word in statement.words[1:2] if _PYTHON.fullmatch(program) and _PLAIN.fullmatch(word)),
+            None,
         )
         path = base / expanded(script or ".")
         if script is not None and visible(path) and (why := fault(path, directory=False)) is not None:
@@ -83,7 +84,7 @@ def _of_node(spec: Spec, origins: Mapping[str, Origin]) -> Iterator[Problem]:
         for name in _OF_NODE.findall(text):
             if name in os.environ:
                 continue
-            close = next((one for one in os.environ if one_slip(name, one)), None) or nearest(
+            close = next((variable for variable in os.environ if one_slip(name, variable)), None) or nearest(
                 name, os.environ, cutoff=0.9
             )
             if close is not None:

@@ -51,7 +51,7 @@ def load_spec(
     def read(file: Path, layer: Layer) -> str:
         return text if text is not None and layer is Layer.SPEC else read_text(file, layer)
 
-    found = layers_of(
+    layers = layers_of(
         path,
         settings=[place for place in here.settings_files if place.is_file()],
         environment=here.environment,
@@ -59,7 +59,7 @@ def load_spec(
         site=site,
         read=read,
     )
-    return _decoded(found, here, options)
+    return _decoded(layers, here, options)
 
 
 def on_site(inputs: Inputs, name: str, here: Machine | None = None) -> Inputs:
@@ -67,8 +67,8 @@ def on_site(inputs: Inputs, name: str, here: Machine | None = None) -> Inputs:
     return _decoded(inputs.layers.of_site(name), here or Machine(), backends.framework_options)
 
 
-def _decoded(found: Layers, here: Machine, options: Callable[[str], type | None]) -> Inputs:
-    inputs = decoded(found, _site(found, here), options, _unknown)
+def _decoded(layers: Layers, here: Machine, options: Callable[[str], type | None]) -> Inputs:
+    inputs = decoded(layers, _site(layers, here), options, _unknown)
     loaded = _on_its_nodes(inputs.loaded, inputs.spec.resources)
     roles = {name: _role_on_its_nodes(name, role, inputs) for name, role in inputs.roles.items()}
     return replace(inputs, site=loaded.site, loaded=loaded, roles=roles)
@@ -113,17 +113,17 @@ def _unknown(framework: str) -> Problem | None:
     return None
 
 
-def _site(found: Layers, here: Machine) -> Chosen:
+def _site(layers: Layers, here: Machine) -> Chosen:
     """The site of flags, spec, DLRUN_SITE or settings, in this order; else this machine's."""
-    named = found.site
+    named = layers.site
     # DLRUN_SITE overrides the user's settings, but neither flags nor the spec.
     variable = here.environment.get("DLRUN_SITE")
-    if variable and named is (found.settings.get("site") if found.settings else None):
+    if variable and named is (layers.settings.get("site") if layers.settings else None):
         at = Origin(layer=Layer.ENVIRONMENT, name="DLRUN_SITE")
         named = ScalarNode(text=variable, origin=at, plain=False)
     if isinstance(named, ScalarNode) and not named.is_null:
         beside = Path(named.origin.name).parent
-        base = {Layer.SPEC: found.path.parent, Layer.USER: beside}.get(named.origin.layer, Path())
+        base = {Layer.SPEC: layers.path.parent, Layer.USER: beside}.get(named.origin.layer, Path())
         return _read(named.text, here, base, f"named in {named.origin}", named)
     name, because = recognise(here)
     return _read(name, here, Path(), because, None)

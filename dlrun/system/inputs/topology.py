@@ -58,24 +58,24 @@ def live_topology(root: Path = Path("/"), *, environment: Mapping[str, str] | No
     """
     tree = DirectoryTree(root)
     try:
-        found = read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
+        topology = read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
     except ValueError as error:
         raise OperationFailed(
             f"cannot read this machine's topology: {error}",
             help="`--topology FILE` reads one from `lstopo --of xml` or `lscpu -p`",
         ) from None
 
-    if not found.gpus:
-        return found
-    usable, uuids = _usable_gpus(root, found), _gpu_names(tree)
+    if not topology.gpus:
+        return topology
+    usable, uuids = _usable_gpus(root, topology), _gpu_names(tree)
     shown = os.environ if environment is None else environment
-    return replace(found, gpus=granted(found.gpus, shown, usable=usable, uuids=uuids))
+    return replace(topology, gpus=granted(topology.gpus, shown, usable=usable, uuids=uuids))
 
 
-def _usable_gpus(root: Path, found: Topology) -> frozenset[str] | None:
+def _usable_gpus(root: Path, topology: Topology) -> frozenset[str] | None:
     """PCI addresses of the GPUs whose device file this process may open; None where there are no such files."""
     tree = DirectoryTree(root)
-    files = {gpu.pci: root / path for gpu in found.gpus if (path := _device_file(tree, gpu))}
+    files = {gpu.pci: root / path for gpu in topology.gpus if (path := _device_file(tree, gpu))}
     present = {pci: path for pci, path in files.items() if path.exists()}
     return frozenset(pci for pci, path in present.items() if _opens(path)) if present else None
 
@@ -100,9 +100,9 @@ def _opens(path: Path) -> bool:
 def _gpu_names(tree: DirectoryTree) -> dict[str, str]:
     """PCI address -> UUID, of NVIDIA GPUs from the driver, of AMD's from their unique id (ROCr, "GPU isolation techniques")."""
     texts = {pci: tree.read(f"{NVIDIA}/{pci}/information") or "" for pci in tree.names(NVIDIA)}
-    found = {pci: match[1] for pci, text in texts.items() if (match := re.search(r"GPU UUID:\s+(\S+)", text))}
+    uuids = {pci: match[1] for pci, text in texts.items() if (match := re.search(r"GPU UUID:\s+(\S+)", text))}
     ids = {pci: tree.read(f"{PCI}/{pci}/unique_id") for pci in tree.names(PCI)}
-    return found | {pci: f"GPU-{text.strip()}" for pci, text in ids.items() if text}
+    return uuids | {pci: f"GPU-{text.strip()}" for pci, text in ids.items() if text}
 
 
 def allowed_cpus(tree: DirectoryTree) -> tuple[int, ...]:
@@ -149,11 +149,11 @@ def _short_form(path: Path) -> Topology:
         problems += decoded.problems
         if not problems and decoded.value is not None:
             try:
-                found = build(decoded.value)
+                topology = build(decoded.value)
             except ValueError as error:
                 problems.append(Problem(message=str(error), origin=at))
             else:
-                return found if found.name else replace(found, name=path.stem)
+                return topology if topology.name else replace(topology, name=path.stem)
     way_out = "write keys such as `packages:` and `cores:`, as under `topology:` of a site profile"
     raise InvalidFile(
         problems or [Problem(message="the file has no topology", origin=at, help=way_out)], {at.name: text}

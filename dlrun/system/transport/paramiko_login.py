@@ -87,7 +87,7 @@ def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
         alias, _, port = rest.partition(":")
     configured = configuration.lookup(alias)
     home = (paths.home() or paths.NO_HOME) / ".ssh"
-    given = [paths.expanded(p) for p in configured.get("identityfile", ())]
+    identity_files = [paths.expanded(p) for p in configured.get("identityfile", ())]
     jumps = configured.get("proxyjump", "none")
     proxy = configured.get("proxycommand", "none")
     known = configured.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
@@ -97,7 +97,7 @@ def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
         host=host,
         port=number,
         user=user or configured.get("user") or getpass.getuser(),
-        keys=tuple(given) or tuple(home / key for key in _DEFAULT_KEYS),
+        keys=tuple(identity_files) or tuple(home / key for key in _DEFAULT_KEYS),
         known_hosts=tuple(paths.expanded(p) for p in (*known.split(), *_GLOBAL_KEYS)),
         known_as=configured.get("hostkeyalias", host if number == 22 else f"[{host}]:{number}"),
         jumps=() if jumps == "none" else tuple(jump.strip() for jump in jumps.split(",")),
@@ -193,8 +193,8 @@ def _known_keys(target: Target) -> list[paramiko.PKey]:
                 if entry := HostKeyEntry.from_line(line.strip()):
                     for name in entry.hostnames or ():
                         keys.add(name, entry.key.get_name(), entry.key)
-    found = keys.lookup(target.known_as)
-    return list(found.values()) if found else []
+    known = keys.lookup(target.known_as)
+    return list(known.values()) if known else []
 
 
 def _check_key(target: Target, key: paramiko.PKey, known: Sequence[paramiko.PKey]) -> None:
@@ -213,7 +213,9 @@ def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool
         wanted = answer.allowed_types
     tried: list[str] = []
     while not transport.is_authenticated():
-        method = next((one for one in _METHODS if one in wanted and one not in tried), None)
+        method = next(
+            (candidate for candidate in _METHODS if candidate in wanted and candidate not in tried), None
+        )
         if method is None:
             raise connection_errors.denied(target.name, f"it requires {' or '.join(wanted)}", asked=prompt)
         tried.append(method)
