@@ -69,7 +69,7 @@ def literals(node: ast.expr) -> set[str]:
 
 
 NAMED = {
-    "flux": (r"flux", 24),
+    "flux": (r"flux", 21),
     "slurm": (r"slurm", 106),
     "pbs": (r"pbs|openpbs", 47),
     "gridengine": (r"grid ?engine|sge", 13),

@@ -285,7 +285,7 @@ LOCAL_RANK = (
 """Variables with a process's rank on its node, the innermost launcher's first.
 
 torchrun (and DeepSpeed's and Accelerate's launchers), Open MPI, MVAPICH 2 and 3, MPICH's and Intel MPI's Hydra, dlrun,
-PALS (two names), Flux, Slurm. A launcher started by a batch script or step passes the outer launcher's variables to its ranks
+PALS (two names), schedulers' own. A launcher started by a batch script or step passes the outer launcher's variables to its ranks
 unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
 never the other way round, and both are started by those of schedulers.
 """

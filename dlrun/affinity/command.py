@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.affinity import formats
 from dlrun.terminal.help_page import Command, examples, heading
 from dlrun.terminal.options import UserPath, force_option, site_option
 from dlrun.terminal.printing import echo_drawn, notice
@@ -15,10 +16,7 @@ from dlrun.terminal.printing import echo_drawn, notice
 if TYPE_CHECKING:
     from dlrun.affinity.actions import PlacementTask
 
-FORMATS = (
-    "table", "env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "pals", "flux", "numactl",
-    "json", "svg",
-)  # fmt: skip
+FORMATS = ("table", *formats.FORMATS, "svg")
 
 
 class TrailingCommand(Command):

@@ -302,7 +302,7 @@ class Pool(Coordinator):
             if place.reason and not self.is_cancelled(point):
                 state["unfinished"] = True
             self.write(point, state)
-            if state["reason"] == "killed" and self.is_over():  # Flux takes the other nodes away
+            if state["reason"] == "killed" and self.is_over():  # some schedulers take the other nodes away
                 self.signalled.append(point)
         elif state.get("reason") == "asked to end":
             self.signalled.append(point)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, assume, example, given, settings, strategies as st
 
-from dlrun.affinity.formats.registry import FORMATS, format_named
+from dlrun.affinity.formats import FORMATS
+from dlrun.affinity.formats.registry import format_named
 from dlrun.affinity.settings import BindingContext, settings as affinity_settings
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol, cast
 
+from dlrun.affinity.formats import FORMATS
 from dlrun.affinity.settings import BindingContext
 from dlrun.errors import Invalid
 from dlrun.model.placement import Placement
@@ -22,22 +23,6 @@ class Format(Protocol):
 
     def emit(self, placement: Placement, topology: Topology, job: BindingContext, /) -> str:
         """The text, ending in a newline; raises Invalid if the tool cannot express this placement."""
-
-
-FORMATS = (
-    "env",
-    "wrapper",
-    "srun",
-    "openmpi",
-    "rankfile",
-    "intelmpi",
-    "hydra",
-    "pals",
-    "flux",
-    "numactl",
-    "json",
-)
-"""Names of the formats for `tune-affinity --format`; each is a module `as_NAME`."""
 
 
 def format_named(name: str) -> Format:

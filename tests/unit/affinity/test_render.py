@@ -11,7 +11,8 @@ import pytest
 from dlrun.affinity.bind import library
 from dlrun.affinity.drawing.blocks import blocks
 from dlrun.affinity.drawing.svg import svg
-from dlrun.affinity.formats.registry import FORMATS, format_named
+from dlrun.affinity.formats import FORMATS
+from dlrun.affinity.formats.registry import format_named
 from dlrun.affinity.override import changes, site_override
 from dlrun.affinity.settings import BindingContext, kept, settings
 from dlrun.errors import Invalid
