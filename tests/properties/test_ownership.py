@@ -40,7 +40,7 @@ NAMES = (
     "mine.jsonl",
     "hostfile-rank-0", "in-place-imagenet", "stage-secret", ".state.7", ".plan.json.12", "environment", "0", "best-1",
     " name\nwith",
-    ".dlrun", "submission.json~", "state.json", "n1.jsonl", "supervisor.log.1", "stage-0.log", "hosts-granted", "foreign-0",
+    ".dlrun", "submission.json~", "state.json", "n1.jsonl", "supervisor.log.1", "stage-9.log", "hosts-granted", "foreign-0",
 )  # fmt: skip
 COMMANDS = (
     ("clean",), ("clean", "--yes"), ("clean", "--yes", "--older-than", "0d"), ("clean", "--all", "--older-than", "0d"),
