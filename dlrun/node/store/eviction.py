@@ -34,10 +34,18 @@ class PublishedSet(NamedTuple):
     source: str
 
 
+class OtherSets(NamedTuple):
+    """Bytes of the published sets besides one: of those that may be evicted for it, and of those in use by jobs."""
+
+    evictable: int
+    in_use: int
+
+
 def entries(area: Area) -> List[PublishedSet]:
     """The published sets, least recently used first; other directories are ignored, and so are copies of sets."""
     listed = []
-    for name in filter(set(uses.recorded(area)).__contains__, area.names()):
+    users, used = uses.users_by_set(area), uses.last_uses(area)
+    for name in filter(used.__contains__, area.names()):
         try:
             directory = area.published(name)
         except NodeError:
@@ -57,8 +65,8 @@ def entries(area: Area) -> List[PublishedSet]:
                 name,
                 line["bytes"],
                 files=line["files"],
-                used=uses.last(area, name),
-                users=uses.users(area, name),
+                used=used[name],
+                users=users.get(name, []),
                 source=root,
             )
         )
@@ -103,14 +111,11 @@ def evict(area: Area, enough: Callable[[], bool], except_set: bytes = b"") -> Li
     return removed
 
 
-def evictable(area: Area, except_set: bytes) -> int:
-    """Bytes of all sets without users, except the set `except_set`."""
-    return sum(entry.bytes for entry in entries(area) if entry.name != except_set and not entry.users)
-
-
-def in_use(area: Area, except_set: bytes) -> int:
-    """Bytes of all sets in use, except the set `except_set`."""
-    return sum(entry.bytes for entry in entries(area) if entry.name != except_set and entry.users)
+def other_sets(area: Area, name: bytes) -> OtherSets:
+    """The space that all sets but the set `name` take."""
+    others = [entry for entry in entries(area) if entry.name != name]
+    in_use = sum(entry.bytes for entry in others if entry.users)
+    return OtherSets(sum(entry.bytes for entry in others) - in_use, in_use)
 
 
 def make_room(
@@ -122,9 +127,9 @@ def make_room(
     """
 
     def total() -> int:
-        return size + sum(entry.bytes for entry in entries(area) if entry.name != except_set)
+        return size + sum(other_sets(area, except_set))
 
-    if space.free(area.directory) + evictable(area, except_set) < need:
+    if space.free(area.directory) + other_sets(area, except_set).evictable < need:
         # Even an eviction of all sets would not free enough: keep them.
         return []
     removed = evict(

@@ -15,8 +15,6 @@ from . import eviction, space, warm
 from .area import Area
 from .build import Build
 
-SPARE = 0.05  # part of the disk left to others
-SPARE_MEMORY = 0.5  # part of the free memory left to others, for memory file systems
 GROWTH = 0.1  # part of the whole set that must fit in addition for a published part to be rebuilt
 
 
@@ -57,15 +55,17 @@ def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> 
 
     quota: maximum bytes of all sets of the node; most: of this one.
     """
+    ours, size = _begun(area, name), 0
     manifest = warm.load(area, name)
-    ours = (
-        eviction.evictable(area, name) + _begun(area, name) + (cost(manifest) if manifest is not None else 0)
-    )
-    free = space.free(area.directory)
-    data = sys.maxsize if most is None else max(most, manifest.size() if manifest is not None else 0)
+    if manifest is not None:
+        ours, size = ours + cost(manifest), manifest.size()
+    others = eviction.other_sets(area, name)
+    ours += others.evictable
+    data = sys.maxsize if most is None else max(most, size)
     if quota is not None:
-        data = min(data, max(0, quota - eviction.in_use(area, name)))
-    return Room(free + ours, _without_spare(area.directory, free) + ours, data)
+        data = min(data, max(0, quota - others.in_use))
+    free = space.free(area.directory)
+    return Room(free + ours, space.without_spare(area.directory, free) + ours, data)
 
 
 def remove_old_version(area: Area, name: bytes, build: Build) -> bool:
@@ -75,7 +75,7 @@ def remove_old_version(area: Area, name: bytes, build: Build) -> bool:
         return False
     (size, count), (freed, files), left = build.needs(), build.frees(old), space.free_files(build.tree)
     # The old version is removed only if the new one is then certain to fit, in bytes and in inodes.
-    if space.free(build.tree) + freed + eviction.evictable(area, name) < size:
+    if space.free(build.tree) + freed + eviction.other_sets(area, name).evictable < size:
         return False
     if left is not None and left + files < count:
         return False
@@ -93,13 +93,6 @@ def could_grow(
         return False
     there = room(area, name, quota, most)
     return min(there.part, there.data) - cost(manifest) > whole * GROWTH
-
-
-def _without_spare(descriptor: int, free: int) -> int:
-    if space.in_memory(descriptor):
-        return int(free * (1 - SPARE_MEMORY))
-    status = os.fstatvfs(descriptor)
-    return max(0, free - int(status.f_blocks * status.f_frsize * SPARE))
 
 
 def _begun(area: Area, name: bytes) -> int:

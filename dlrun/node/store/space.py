@@ -11,6 +11,9 @@ from ..source.part import ALLOCATION_UNIT
 
 MEMORY_MARGIN = 0.1  # part of the free memory left free: the training has not started yet
 
+SPARE = 0.05  # part of the disk that strategy `part` leaves to others
+SPARE_MEMORY = 0.5  # part of the free memory that it leaves to others, for memory file systems
+
 MARGIN = 0.01  # part of the disk left free: full file systems are slow, and `needed` is an estimate
 
 
@@ -30,6 +33,14 @@ def free(descriptor: int) -> int:
     disk = max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
     left = memory.free() if in_memory(descriptor) else None
     return disk if left is None else min(disk, int(left * (1 - MEMORY_MARGIN)))
+
+
+def without_spare(descriptor: int, free_bytes: int) -> int:
+    """Those of the free bytes that strategy `part` may use."""
+    if in_memory(descriptor):
+        return int(free_bytes * (1 - SPARE_MEMORY))
+    status = os.fstatvfs(descriptor)
+    return max(0, free_bytes - int(status.f_blocks * status.f_frsize * SPARE))
 
 
 def in_memory(descriptor: int) -> bool:

@@ -58,7 +58,7 @@ def _write(area: Area, name: bytes, job: str, lasting: float, keep: str, *, run:
 
 def touch(area: Area, name: bytes) -> None:
     """Record a use of a set now, for the order of eviction: later than all others, even after a clock change."""
-    others = max((last(area, other) for other in area.controls(b"used.") if other != name), default=0.0)
+    others = max((used for other, used in last_uses(area).items() if other != name), default=0.0)
     area.write_record(b"used." + name, {"at": max(time.time(), others + TICK)})
 
 
@@ -67,9 +67,9 @@ def recorded(area: Area) -> List[bytes]:
     return area.controls(b"used.")
 
 
-def last(area: Area, name: bytes) -> float:
-    """The time of a set's last use in seconds since 1970; 0 if unknown."""
-    return float(area.read_record(b"used." + name).get("at", 0.0))
+def last_uses(area: Area) -> Dict[bytes, float]:
+    """The time of the last use of each set that dlrun published here, in seconds since 1970; 0 if unknown."""
+    return {name: float(area.read_record(b"used." + name).get("at", 0.0)) for name in recorded(area)}
 
 
 def _since_boot() -> float:
@@ -89,7 +89,9 @@ def all_uses(area: Area) -> List[Use]:
         name, _, job = rest.rpartition(b"@")
         record = area.read_record(b"use." + rest)
         live = record.get("boot") == here and float(record.get("until", 0.0)) > now
-        live = live and not _is_over(record, area.read_record(STANDBY + job))
+        if live:
+            standby = area.read_record(STANDBY + job)
+            live = not _is_over(record, standby)
         uses.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
     return uses
 
@@ -130,9 +132,18 @@ def _runs_here(run: bytes) -> bool:
     return False
 
 
+def users_by_set(area: Area) -> Dict[bytes, List[str]]:
+    """The jobs that use each set now; sets without users are left out."""
+    jobs: Dict[bytes, List[str]] = {}
+    for use in all_uses(area):
+        if use.live:
+            jobs.setdefault(use.name, []).append(use.job)
+    return jobs
+
+
 def users(area: Area, name: bytes, except_job: str = "") -> List[str]:
     """The jobs that use a set now, other than `except_job`."""
-    return [use.job for use in all_uses(area) if use.name == name and use.live and use.job != except_job]
+    return [job for job in users_by_set(area).get(name, []) if job != except_job]
 
 
 def require_unused(area: Area, name: bytes, job: str, changed: Sequence[bytes]) -> None:

@@ -47,8 +47,8 @@ Writer.write, Written.write = held(Writer.write), held(Written.write)
 
 
 NO_SPARE = """
-from dlrun.node.store import room
-room.SPARE = 0
+from dlrun.node.store import space
+space.SPARE = 0
 """  # strategy `part` without the share of the disk that is left to others: the machine's own disk may be fuller than that
 
 
