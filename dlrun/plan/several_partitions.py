@@ -31,12 +31,8 @@ def choose(wanted: Resources, site: Site, layout: Layout, ledger: Ledger) -> Lay
         return _in_order((first, *rest), wanted, site, layout, ledger)
     for name in (name for name in rest if _is_alike(name, first, site, ledger)):
         for violation in capacity.violations(site.partitions[name], f"partition `{name}`", layout.granted):
-            ledger.problem(
-                violation.code,
-                violation.message,
-                violation.key,
-                help=f"{violation.way_out}, or leave out this partition",
-            )
+            way_out = f"{violation.way_out}, or leave out this partition"
+            ledger.problem(violation.code, violation.message, violation.key, help=way_out)
     return replace(layout, others=tuple(dict.fromkeys(rest)))
 
 

@@ -29,11 +29,9 @@ def unpacking(words: Sequence[Word]) -> Unpacking | None:
     name = words[0].literal if words else None
     unpacked = _tar(words[1:]) if name == "tar" else _unzip(words[1:]) if name == "unzip" else None
     # `HOST:FILE` is on another machine, `-` the standard input; `tar` and `unzip` get a `~` after `=` as it is.
-    return (
-        None
-        if unpacked is None or ":" in _text(unpacked.archive) or unpacked.archive.literal == "-"
-        else unpacked
-    )
+    if unpacked is not None and (":" in _text(unpacked.archive) or unpacked.archive.literal == "-"):
+        return None
+    return unpacked
 
 
 def _tar(words: Sequence[Word]) -> Unpacking | None:
@@ -71,7 +69,10 @@ def _tar(words: Sequence[Word]) -> Unpacking | None:
         else:
             return None
         first = False
-    if not extracts or archive is None or directory is None or _is_home(archive, directory, words):
+    if not extracts or archive is None or directory is None:
+        return None
+    # Where a `~` would be taken for the home directory, which bash does only at the start of a word.
+    if any(word.in_home and word not in words for word in (archive, directory)):
         return None
     return Unpacking(archive, directory)
 
@@ -93,11 +94,6 @@ def _unzip(words: Sequence[Word]) -> Unpacking | None:
     if archive is None or directory is None or not _text(archive).endswith(".zip"):
         return None
     return Unpacking(archive, directory)
-
-
-def _is_home(archive: Word, directory: Word, words: Sequence[Word]) -> bool:
-    """True if a `~` would be taken for the home directory, which bash does only at the start of a word."""
-    return any(word.in_home and word not in words for word in (archive, directory))
 
 
 def _text(word: Word) -> str:

@@ -51,18 +51,13 @@ class LevelZero:
         if function(*of, ctypes.byref(count), None) or not count.value:
             return []
         held = (ctypes.c_void_p * count.value)()
-        return (
-            [] if function(*of, ctypes.byref(count), held) else [ctypes.c_void_p(handle) for handle in held]
-        )
+        return [] if function(*of, ctypes.byref(count), held) else [ctypes.c_void_p(raw) for raw in held]
 
     def _engine(self, device: ctypes.c_void_p) -> Optional[ctypes.c_void_p]:
         """The engine group of all engines (ZES_ENGINE_GROUP_ALL), if the device has one."""
         for engine in self._all("zesDeviceEnumEngineGroups", device):
-            properties = _EngineProperties(kind=_ENGINE_PROPERTIES)
-            if (
-                not self._call.zesEngineGetProperties(engine, ctypes.byref(properties))
-                and properties.type == _ALL
-            ):
+            facts = _EngineProperties(kind=_ENGINE_PROPERTIES)
+            if not self._call.zesEngineGetProperties(engine, ctypes.byref(facts)) and facts.type == _ALL:
                 return engine
         return None
 

@@ -31,14 +31,9 @@ _SHARED = ("MASTER_ADDR", "MASTER_PORT")
 
 
 def check(
-    spec: Spec,
-    site: Site,
-    layout: Layout,
-    roles: Sequence[Role],
-    of_user: Mapping[str, Text],
-    ledger: Ledger,
+    spec: Spec, site: Site, layout: Layout, roles: Sequence[Role], values: Mapping[str, Text], ledger: Ledger
 ) -> None:
-    """Add a problem for each variable of the spec (`of_user`: its value) that is misspelt, reserved, or for dlrun to set."""
+    """Add a problem for each variable of the spec (`values`: its value) that is misspelt, reserved, or for dlrun to set."""
     reserved_names.check(spec, site, ledger)
     for name in (*spec.environment.variables, *spec.environment.drop):
         if (correction := misspelt(name)) is not None:
@@ -47,21 +42,21 @@ def check(
                 "DLR120", f"`{name}` is not a variable of {library}, which ignores it", f"environment.variables.{name}",
                 "environment.drop", help=f"the nearest is `{near}`", warning=True,
             )  # fmt: skip
-    for name in of_user:
+    for name in values:
         if _OF_SCHEDULER.fullmatch(name):
             ledger.problem(
                 "DLR121", f"`{name}` is set by the scheduler or the launcher, and their programs in the job read it",
                 f"environment.variables.{name}", help="remove it; sizes are under `resources:`", warning=True,
             )  # fmt: skip
-        elif name in _OF_A_NODE and digits(of_user[name].literal or ""):
+        elif name in _OF_A_NODE and digits(values[name].literal or ""):
             ledger.problem(
-                "DLR121", f"`{name}: {of_user[name].literal}` gives all nodes the same value", f"environment.variables.{name}",
+                "DLR121", f"`{name}: {values[name].literal}` gives all nodes the same value", f"environment.variables.{name}",
                 help=f"remove it, or write `{name}: \"{{{{ node_rank }}}}\"`", warning=True,
             )  # fmt: skip
     for role in roles:
-        for setting in (variable for variable in role.variables if variable.name in of_user):
+        for setting in (variable for variable in role.variables if variable.name in values):
             if role.place == "rank":
-                _own(setting.name, Text.of(setting.value), of_user[setting.name], ledger)
+                _own(setting.name, Text.of(setting.value), values[setting.name], ledger)
             elif setting.name in _BY_DLRUN:
                 ledger.problem(
                     "DLR121", f"`{setting.name}` is set by hand, so it is not that of this job",
@@ -70,7 +65,7 @@ def check(
                 )  # fmt: skip
     if layout.ranks_per_node > 1 or not backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         for name in (*VISIBILITY.values(), "HIP_VISIBLE_DEVICES"):
-            if name in of_user and of_user[name].literal not in (None, "", "-1"):
+            if name in values and values[name].literal not in (None, "", "-1"):
                 ledger.problem(
                     "DLR122", f"`{name}` is set by hand, to the same GPUs for all ranks of a node",
                     f"environment.variables.{name}",

@@ -44,11 +44,8 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
         cause = "a cable, a firewall, or a wrong address or netmask of that interface"
         differences.append(Difference(what=what, cause=cause))
     if interfaces and (used := report.get("interface")) not in (None, "lo", *interfaces):
-        lacks = [
-            report["host"]
-            for report in (report, first)
-            if report and not set(interfaces) & set(report.get("addresses", ()))
-        ]
+        both = [end for end in (report, first) if end]
+        lacks = [end["host"] for end in both if not set(interfaces) & set(end.get("addresses", ()))]
         who = list(dict.fromkeys(lacks)) or ["a node"]
         lack = f"{' and '.join(who)} {'have' if who[1:] else 'has'} no address on {over}"
         cause = f"{lack}: it is down, or the profile is of other nodes"
@@ -78,9 +75,8 @@ def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Diff
         differences.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
     if result.get("gpus") == 0 and plan.request.gpus_per_node:
         cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
-        differences.append(
-            Difference(what=f"{result['by']} detects no GPU, but the plan has some", cause=cause)
-        )
+        what = f"{result['by']} detects no GPU, but the plan has some"
+        differences.append(Difference(what=what, cause=cause))
     if fabric is not None and (chosen := report.get("transport")) is not None:
         differences += _fallen_back(chosen, report, fabric)
     return differences

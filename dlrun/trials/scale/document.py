@@ -8,7 +8,8 @@ from typing import Any
 from dlrun.jobs.queue.study import Study
 from dlrun.trials.scale.estimate import Estimate
 from dlrun.trials.scale.measured import MeasuredRun
-from dlrun.trials.scale.table import FIELDS, Table
+from dlrun.trials.scale.table import Table
+from dlrun.trials.scale.texts import FIELDS
 
 
 def document(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from dlrun.grouping import grouped
-from dlrun.model.record import field_names, record
+from dlrun.model.record import record
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -39,10 +39,6 @@ class Row:
     efficiency: float
     seconds: float | None
     node_hours: float | None
-
-
-FIELDS = field_names(Row)
-"""The columns of a table for programs, in this order."""
 
 
 @record(frozen=True, slots=True, kw_only=True)

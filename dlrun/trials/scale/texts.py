@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 
-from dlrun.model.record import record
+from dlrun.model.record import field_names, record
 from dlrun.model.units import plain
 from dlrun.trials.scale.estimate import Estimate
-from dlrun.trials.scale.table import FIELDS, Row, Table
+from dlrun.trials.scale.table import Row, Table
 
 HEADER = (
     "nodes", "ranks", "runs", "minimum", "median", "maximum", "speed-up", "efficiency", "time to train", "node-hours",
@@ -73,6 +73,8 @@ def estimated(table: Table, estimate: Estimate) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+FIELDS = field_names(Row)
+"""The columns of a table for programs, in this order."""
 ENDINGS = {"markdown": "md", "latex": "tex", "csv": "csv"}
 """Format -> ending of its file."""
 
