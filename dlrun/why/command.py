@@ -88,10 +88,10 @@ def _show_job(job: str, as_json: bool) -> None:
             help="`dlrun submit` submits a spec; the scheduler's own command shows what was submitted by hand",
         )
     shown = answers if chosen.tasks is not None else answers[:1]
-    echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
+    echo("\n\n".join("\n".join(lines(found, answer)) for answer in shown))
     if lost := inside.lost(found):
         notice(inside.LOST.format(", ".join(lost)))
-    if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
+    if more := [answer.run for answer in answers[len(shown) :] if answer.run is not None]:
         points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
         notice(
             f"{points} end well either: `dlrun why {shlex.quote(found.directory.name)}:{format_list(more)}`"
@@ -105,19 +105,23 @@ def _show_unrecorded(gone: Unrecorded, as_json: bool) -> None:
     from dlrun.why.open_jobs import unrecorded
 
     answers = []
-    for one in gone.runs:
-        cause, means, step = unrecorded(one)
-        found = Cause(run=one.task, state=one.state, exit_code=one.exit_code, restarts=one.restarts, role=None, cause=cause,
+    for run in gone.runs:
+        cause, means, step = unrecorded(run)
+        ended = Cause(run=run.task, state=run.state, exit_code=run.exit_code, restarts=run.restarts, role=None, cause=cause,
                       means=means, check=None, next=step.replace("JOB", gone.job_id), log=None, line=None, last=(),
                       last_log=None, first=None, later=())  # fmt: skip
-        answers.append(found)
+        answers.append(ended)
     if as_json:
         emit("why", answers)
         return
     # As of other sweeps, one that did not end well comes first.
-    bad = next((one for one in answers if one.cause not in ("none", "open")), answers[0])
-    alike = [one for one in answers if (one.state, one.means, one.next) == (bad.state, bad.means, bad.next)]
-    points = [one.run for one in alike if one.run is not None]
+    bad = next((answer for answer in answers if answer.cause not in ("none", "open")), answers[0])
+    alike = [
+        answer
+        for answer in answers
+        if (answer.state, answer.means, answer.next) == (bad.state, bad.means, bad.next)
+    ]
+    points = [answer.run for answer in alike if answer.run is not None]
     named = f"{gone.job_id}[{format_list(points)}]" if points else gone.job_id
     echo(f"{named} ({gone.scheduler}): {bad.state}\nwhy:   {bad.means}\nnext:  {bad.next}")
     if others := len(answers) - len(alike):
@@ -175,7 +179,7 @@ def _others(later: Sequence[ProcessEnd]) -> str:
     """How the other processes failed, by role and exit code: `; then rank 0,2-3 with 1`."""
     from dlrun.model.cpuset import format_list
 
-    groups = grouped(((one.role, one.code), one.rank) for one in later)
+    groups = grouped(((end.role, end.code), end.rank) for end in later)
     endings = [
         f"{role} {format_list(sorted(ranks))} with {_code(code)}" for (role, code), ranks in groups.items()
     ]

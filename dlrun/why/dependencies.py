@@ -45,7 +45,7 @@ class Shared:
 def unmet(job: Job, plan: Mapping[str, Any]) -> str | None:
     """The job under `after` in the plan with a wrong end, as `job 12 (train-…) ended: failed`; None if unknown."""
     after = (plan.get("request") or {}).get("after") or ()
-    conditions = {str(one.get("job_id")): one.get("when") for one in after}
+    conditions = {str(entry.get("job_id")): entry.get("when") for entry in after}
     if not conditions:
         return None
     for other in jobs.all_jobs(jobs.home()):
@@ -54,8 +54,8 @@ def unmet(job: Job, plan: Mapping[str, Any]) -> str | None:
             continue
         with suppress(DlrunError):
             runs = status.of([other], prompt=False, unasked=lambda _: None)[other.directory]
-            bad = [one for one in runs if one.state.final and one.state is not State.COMPLETED]
-            over = bool(runs) and all(one.state.final for one in runs)
+            bad = [run for run in runs if run.state.final and run.state is not State.COMPLETED]
+            over = bool(runs) and all(run.state.final for run in runs)
             if when == "ok" and bad:
                 return f"job {other.job_id} (`{other.directory.name}`) ended: {bad[0].state}"
             if when == "not_ok" and over and not bad:

@@ -165,8 +165,8 @@ def answer(
         one = replace(one, state=State.TIMED_OUT)
     ended_badly = one.state.final and one.state is not State.COMPLETED
     begun = record.get("started") if restarts else None
-    found = why_evidence.search(run, _own(plan), begun) if _searched(one) else Failures()
-    cause, means, step, evidence = _cause(job, one, run, found, record)
+    failures = why_evidence.search(run, _own(plan), begun) if _searched(one) else Failures()
+    cause, means, step, evidence = _cause(job, one, run, failures, record)
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
     means += queues.limit(cause, job, plan, rules)
     step = lost_node.way_out(job, one, cause, advice.fitted(cause, step, plan, restarts, rules), plan)
@@ -174,7 +174,7 @@ def answer(
     if one.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
         cause, means, step = DEPENDENCY
         means = f"{means}: {unmet}"
-    first = found.first
+    first = failures.first
     rank = str(first.rank) if first else "all"
     log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly:
@@ -205,11 +205,11 @@ def answer(
         next=filled(step),
         check=filled(checked) if checked else None,
         first=first,
-        later=found.later,
+        later=failures.later,
         log=within + evidence.log if evidence else None,
         line=evidence.line if evidence else None,
-        last_log=within + found.log if ended_badly and found.log else None,
-        last=found.last if ended_badly else (),
+        last_log=within + failures.log if ended_badly and failures.log else None,
+        last=failures.last if ended_badly else (),
         role=role,
     )
 
@@ -295,7 +295,7 @@ def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] |
         return None
     if not is_general(found.pattern) and not found.pattern.consequence:
         return None
-    ranks = format_list(sorted({one.rank for one in findings.early}))
+    ranks = format_list(sorted({end.rank for end in findings.early}))
     means = f"{first.role} {ranks} ended with exit code 0 while the others still needed it"
     step = f"give every {first.role} the same number of steps; see how that one ended: `dlrun logs JOB --rank {ranks}`"
     return "left-early", means, step
@@ -353,12 +353,12 @@ def _own(plan: Mapping[str, Any]) -> list[Pattern]:
     """The site's failure patterns, from the plan."""
     known = plan.get("failures") or {}
     try:
-        found = {name: from_plain(FailurePattern, it) for name, it in known.items()}
+        patterns = {name: from_plain(FailurePattern, it) for name, it in known.items()}
     except (ValueError, AttributeError):  # the plan was edited
         return []
     return [
         Pattern(cause=name, regex=it.pattern, means=it.means, next=it.next, consequence=it.consequence)
-        for name, it in found.items()
+        for name, it in patterns.items()
     ]
 
 
@@ -369,24 +369,24 @@ def _slow_network(plan: Mapping[str, Any], run: Path) -> str:
         return ""
     for log in log_files.find(run, "all"):
         with suppress(OSError):
-            found = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
-            if found is not None and transport_lines.unexpected(found, check["expect"]):
-                return f" ({log.label}'s {transport_lines.description(found)}, but this is {check['fabric']})"
+            transport = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
+            if transport is not None and transport_lines.unexpected(transport, check["expect"]):
+                return f" ({log.label}'s {transport_lines.description(transport)}, but this is {check['fabric']})"
     return ""
 
 
 def _slow_nodes(run: Path) -> str:
     """A note about nodes that staging found slow: their links slow down the training, too."""
-    found = {}
+    slow = {}
     with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
         for line in read_bytes(run / "logs" / _STAGED, MOST).decode("utf-8").splitlines():
             event = json.loads(line)
             if event["event"] == "slow":
                 rates = f"{Bytes(event['rate'])}/s, the others {Bytes(event['others'])}/s or more"
-                found[str(event["host"])] = (
+                slow[str(event["host"])] = (
                     f"the network of {event['host']} is slow: it got its data at {rates}"
                 )
-    return f" ({'; '.join(found.values())})" if found else ""
+    return f" ({'; '.join(slow.values())})" if slow else ""
 
 
 def first_failure(job: Job, run: Path) -> ProcessEnd | None:

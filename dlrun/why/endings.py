@@ -25,20 +25,20 @@ _MOST = 1 << 20
 
 def first_role(job: Job, record: Mapping[str, object]) -> str | None:
     """The role that failed first, of a job with roles; None for others, and where none did."""
-    found = record.get("role")
-    return found if isinstance(found, str) and found in job.roles else None
+    role = record.get("role")
+    return role if isinstance(role, str) and role in job.roles else None
 
 
-def recorded(job: Job, one: JobStatus) -> tuple[str, str, str] | None:
+def recorded(job: Job, status: JobStatus) -> tuple[str, str, str] | None:
     """(cause, meaning, next step) if a user ended the job, or the scheduler refused it late; None if that is not recorded."""
-    if one.state not in _STATES or job.submitted is None or job.job_id is None:
+    if status.state not in _STATES or job.submitted is None or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)
-    late = one.state is State.FAILED and one.exit_code is None and not one.started
-    if late and one.reason and (step := scheduler.advice(one.reason)):
-        return "never-starts", f"it could not start: {one.reason}", step
+    late = status.state is State.FAILED and status.exit_code is None and not status.started
+    if late and status.reason and (step := scheduler.advice(status.reason)):
+        return "never-starts", f"it could not start: {status.reason}", step
     runner = clients.runner(job, _WITHIN)
-    text = answer(batch.reaching(job, runner), scheduler.ending(job.scheduler_id(one.task)))
+    text = answer(batch.reaching(job, runner), scheduler.ending(job.scheduler_id(status.task)))
     if (ending := scheduler.parse_ending(text)) is not None:
         return _words(job, ending, "it was")
     if not (around := clients.place(job)[3]):

@@ -103,7 +103,7 @@ def notes(run: Path, place: str = "failures") -> list[ProcessEnd]:
 
     place: `ended` for the notes of processes that ended with exit code 0.
     """
-    found: list[tuple[int, ProcessEnd]] = []
+    ends: list[tuple[int, ProcessEnd]] = []
     for path in (run / place).glob("*"):
         with suppress(OSError, ValueError, OverflowError):
             line, _, late = read_bytes(path, _NOTE).decode("utf-8").partition("\n")
@@ -116,8 +116,8 @@ def notes(run: Path, place: str = "failures") -> list[ProcessEnd]:
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
             )
             # Sorted by integer nanoseconds, which a float cannot represent.
-            found.append((int(when), note))
-    return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
+            ends.append((int(when), note))
+    return [note for _, note in sorted(ends, key=lambda end: (end[0], end[1].role, end[1].rank))]
 
 
 def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Failures:
@@ -169,14 +169,14 @@ def _first(failed: Sequence[ProcessEnd], every: _Logs, table: Table) -> _Failure
     best, least = _Failure(), 0
     for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
-        found = _verdict(log, TAIL if number < FULL else SHORT, table) if log else None
+        evidence = _verdict(log, TAIL if number < FULL else SHORT, table) if log else None
         # Earlier notes may be of processes that only lost a peer, or were ended with it: the first with a cause of its own
         # counts.
-        worth = 0 if note.reason else grade(found) if found else _worth(note.code)
+        worth = 0 if note.reason else grade(evidence) if evidence else _worth(note.code)
         if worth < 2:
-            return _Failure(note, found)
+            return _Failure(note, evidence)
         if best.end is None or worth < least:
-            best, least = _Failure(note, found), worth
+            best, least = _Failure(note, evidence), worth
     return best
 
 
@@ -201,18 +201,18 @@ def _ended_before(run: Path, first: ProcessEnd, rest: Iterable[log_files.Log]) -
     spread = {log.path: log.writers for log in rest if digits(log.path.parent.name)}
     ended = [
         *notes(run, "ended"),
-        *(one for path, writers in spread.items() for one in _ends(path, writers, first)),
+        *(end for path, writers in spread.items() for end in _ends(path, writers, first)),
     ]
-    known = {one.rank: one for one in ended if one.role == first.role and one.time < first.time}
+    known = {end.rank: end for end in ended if end.role == first.role and end.time < first.time}
     return tuple(known[rank] for rank in sorted(known))
 
 
 def _ends(path: Path, writers: int, first: ProcessEnd) -> Iterable[ProcessEnd]:
     """The processes that ended with exit code 0 by the end of a log; none if one process wrote it long after the failure."""
     with suppress(OSError), open_regular(path) as stream:
-        found = os.fstat(stream.fileno())
-        if writers > 1 or found.st_mtime <= first.time + _FLUSHED:
-            stream.seek(max(0, found.st_size - _LAST * writers))
+        state = os.fstat(stream.fileno())
+        if writers > 1 or state.st_mtime <= first.time + _FLUSHED:
+            stream.seek(max(0, state.st_size - _LAST * writers))
             for role, rank, host, late, when in _ENDED.findall(stream.read().decode("utf-8", "replace")):
                 ahead = int(late) if int(late) < _WRONG else 0
                 yield ProcessEnd(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
@@ -228,8 +228,10 @@ def _elsewhere(
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
-    found = [_verdict(log, most, table) for log, most in chosen]
-    known = [one for one in found if one is not None and not (first and one.pattern.passing)]
+    verdicts = [_verdict(log, most, table) for log, most in chosen]
+    known = [
+        evidence for evidence in verdicts if evidence is not None and not (first and evidence.pattern.passing)
+    ]
     best = min(known, key=grade, default=None)
     if best is None or first is None or not grade(best):
         return best
@@ -245,14 +247,14 @@ def _verdict(log: log_files.Log, most: int, table: Table) -> Evidence | None:
     return verdict(tail(log, most), table, log.name) or own
 
 
-def _above_the_ends(failed: Sequence[ProcessEnd], every: _Logs, table: Table, found: _Failure) -> _Failure:
-    """The failure, of logs that are longer than what was read of their ends; `found` if these have none."""
+def _above_the_ends(failed: Sequence[ProcessEnd], every: _Logs, table: Table, failure: _Failure) -> _Failure:
+    """The failure, of logs that are longer than what was read of their ends; `failure` if these have none."""
     for note in (*failed[:FULL], None):
         log = every.get((note.role, note.rank) if note is not None else (None, 0))
         above = verdict(_whole(log), table, log.name) if log is not None else None
-        if grade(above) < grade(found.evidence):
-            found = _Failure(note or found.end, above)
-    return found
+        if grade(above) < grade(failure.evidence):
+            failure = _Failure(note or failure.end, above)
+    return failure
 
 
 def _whole(log: log_files.Log) -> list[str]:
@@ -287,8 +289,8 @@ def _cancelled_step(log: log_files.Log | None, table: Table) -> Evidence | None:
     at = next((number for number, line in enumerate(lines) if steps.STEP_CANCELLED.search(line)), len(lines))
     if any(steps.BY_SRUN.search(line) for line in lines[:at]):
         return None
-    found = verdict(lines[: at + 1], table, log.name)
-    return found if found is not None and found.pattern.cause == "step-cancelled" else None
+    evidence = verdict(lines[: at + 1], table, log.name)
+    return evidence if evidence is not None and evidence.pattern.cause == "step-cancelled" else None
 
 
 def _heads(every: _Logs, evidence: Evidence) -> Iterator[tuple[str, Iterable[str]]]:
@@ -389,6 +391,6 @@ def with_cache_message(run: Path, cause: str, means: str, step: str) -> tuple[st
     for log in log_files.find(run, "all")[:_LOGS]:
         with suppress(OSError):
             for line in itertools.islice(log_files.text(log), _FIRST):
-                if (found := own_patterns.of_a_cache(line, step)) is not None:
-                    return f"{means}; {found[0]}", found[1]
+                if (stated := own_patterns.of_a_cache(line, step)) is not None:
+                    return f"{means}; {stated[0]}", stated[1]
     return means, step

@@ -77,10 +77,10 @@ class _Rows:
         consequence: Match | None = None
         for number in sorted((*numbers, *self._always)):
             row = self._rows[number]
-            found = _compiled(row.regex, row.any_case).search(line)
-            if found is None:
+            match = _compiled(row.regex, row.any_case).search(line)
+            if match is None:
                 continue
-            hit = Match(row, tuple(v.strip() for v in found.groups() if v and v.strip()))
+            hit = Match(row, tuple(v.strip() for v in match.groups() if v and v.strip()))
             if in_order or not row.consequence:
                 return hit
             consequence = consequence or hit
@@ -105,16 +105,16 @@ class Table:
         words = frozenset(_WORD.findall(line.lower()))
         ours = line.startswith(_OUR_ERROR)
         if (
-            found := self._site.match(line, words) or (_ours().match(line, ()) if ours else None)
+            match := self._site.match(line, words) or (_ours().match(line, ()) if ours else None)
         ) is not None:
-            return found
+            return match
         if (least and is_harmless(line)) or _START_UP.match(line):
             return None
         if (claimed := _claimed(line)) is not None:
             return claimed.match(line, words)
-        found = _others().match(line, words, in_order=False)
+        match = _others().match(line, words, in_order=False)
         # The general errors of node programs end with one of the system's, which says more.
-        return found or (_ours_general().match(line, ()) if ours else None)
+        return match or (_ours_general().match(line, ()) if ours else None)
 
 
 def below(line: str, calls: Callable[[], str]) -> Match | None:

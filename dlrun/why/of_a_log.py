@@ -33,13 +33,13 @@ def of_stream(log: str, stream: BinaryIO) -> LogCause:
     lines = _end(stream).splitlines()
     table = Table()
     last = last_of(lines)
-    found = verdict(lines, table, log)
-    if grade(found) > 1 and stream.seekable() and stream.seek(0, os.SEEK_END) > TAIL:
+    evidence = verdict(lines, table, log)
+    if grade(evidence) > 1 and stream.seekable() and stream.seek(0, os.SEEK_END) > TAIL:
         every = whole.lines(stream, is_claimed, lambda line: line, lambda _: False)
         above = verdict(every, table, log)
-        if grade(above) < grade(found):
-            lines, found = every, above
-    return _explained(log, lines, found, last, table)
+        if grade(above) < grade(evidence):
+            lines, evidence = every, above
+    return _explained(log, lines, evidence, last, table)
 
 
 def _end(stream: BinaryIO) -> str:
@@ -53,14 +53,14 @@ def _end(stream: BinaryIO) -> str:
 
 
 def _explained(
-    log: str, lines: list[str], found: Evidence | None, last: tuple[str, ...], table: Table
+    log: str, lines: list[str], evidence: Evidence | None, last: tuple[str, ...], table: Table
 ) -> LogCause:
-    if found is None:
+    if evidence is None:
         means = "it has no known error message" if last else "it is empty"
         step = "see what was printed before its last lines, and the logs of other processes"
         return LogCause(log=log, cause="unknown", means=means, next=step, last=last)
-    found = set_up.failed(found, [(log, lines[:HEAD])], table) or found
-    pattern = found.pattern
+    evidence = set_up.failed(evidence, [(log, lines[:HEAD])], table) or evidence
+    pattern = evidence.pattern
 
     def filled(text: str) -> str:
         return text.replace("{rank}", "all").replace("{log}", log)
@@ -68,9 +68,9 @@ def _explained(
     return LogCause(
         log=log,
         cause=pattern.cause,
-        means=pattern.meaning(found.values),
-        next=filled(pattern.way_out(found.values)),
+        means=pattern.meaning(evidence.values),
+        next=filled(pattern.way_out(evidence.values)),
         check=filled(pattern.check) if pattern.check else None,
-        line=found.line,
+        line=evidence.line,
         last=last,
     )

@@ -19,55 +19,55 @@ WITHIN = 20.0
 """Seconds for the query of a scheduler that lists no reasons."""
 
 
-def explained(job: Job, one: JobStatus, run: Path) -> tuple[str, str, str]:
+def explained(job: Job, status: JobStatus, run: Path) -> tuple[str, str, str]:
     """(cause, meaning, next step) of a job that has not ended."""
-    if one.state in (State.PENDING, State.HELD):
-        found = outlook(_asked(job, one) or one.reason, held=one.state is State.HELD)
-        if found.never:
-            return "never-starts", f"it cannot start as it is: {found.words}", found.next
-        expected = f"; it is expected to start {clock(one.expected)}" if one.expected else ""
-        return "open", f"it has not started: {found.words}{expected}", found.next
+    if status.state in (State.PENDING, State.HELD):
+        prospect = outlook(_asked(job, status) or status.reason, held=status.state is State.HELD)
+        if prospect.never:
+            return "never-starts", f"it cannot start as it is: {prospect.words}", prospect.next
+        expected = f"; it is expected to start {clock(status.expected)}" if status.expected else ""
+        return "open", f"it has not started: {prospect.words}{expected}", prospect.next
     step = "see its log (`dlrun logs JOB`) and whether its nodes answer; `dlrun cancel JOB` ends it, else ask the centre"
-    if (text := overdue.overdue(job, one, run)) is not None:
+    if (text := overdue.overdue(job, status, run)) is not None:
         return "overdue", f"it is {text}", step
-    if (text := overdue.not_begun(job, one, run)) is not None:
+    if (text := overdue.not_begun(job, status, run)) is not None:
         return "not-begun", f"it is {text}", step
-    if (text := overdue.left(one, run)) is not None:
+    if (text := overdue.left(status, run)) is not None:
         step = "see how those ended (`dlrun logs JOB --rank all`); `hang` in the spec ends such a job, `dlrun cancel JOB` now"
         return "left-early", text, step
-    if one.reason and is_silent(one.reason):
-        return "node-silent", f"the scheduler counts it as {one.state}, but {one.reason}", step
-    waiting = f": {one.reason}" if one.reason else ""
+    if status.reason and is_silent(status.reason):
+        return "node-silent", f"the scheduler counts it as {status.state}, but {status.reason}", step
+    waiting = f": {status.reason}" if status.reason else ""
     return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it"
 
 
-def unrecorded(one: JobStatus) -> tuple[str, str, str]:
+def unrecorded(status: JobStatus) -> tuple[str, str, str]:
     """(cause, meaning, next step) of a job without a directory here, of which only the scheduler's report is left."""
     gone = "its job directory, with the logs and records that tell more, is not here"
-    if one.state in (State.PENDING, State.HELD):
-        found = outlook(one.reason, held=one.state is State.HELD)
+    if status.state in (State.PENDING, State.HELD):
+        prospect = outlook(status.reason, held=status.state is State.HELD)
         return (
-            ("never-starts" if found.never else "open"),
-            f"it has not started: {found.words}; {gone}",
-            found.next,
+            ("never-starts" if prospect.never else "open"),
+            f"it has not started: {prospect.words}; {gone}",
+            prospect.next,
         )
-    if not one.state.final:
-        reason = f": {one.reason}" if one.reason else ""
+    if not status.state.final:
+        reason = f": {status.reason}" if status.reason else ""
         step = "`dlrun cancel JOB` ends it: without its directory it can write neither logs nor results"
-        return "open", f"it is {one.state}{reason}; {gone}", step
-    if one.state is State.COMPLETED:
+        return "open", f"it is {status.state}{reason}; {gone}", step
+    if status.state is State.COMPLETED:
         cause, means, step = WELL
         return cause, f"{means}; {gone}", step
-    reason = f" ({one.reason})" if one.reason else ""
-    cause, means = "unknown", f"it ended as {one.state}"
-    if one.state is State.LOST:
-        cause, means, _ = BY_STATE[one.state]
+    reason = f" ({status.reason})" if status.reason else ""
+    cause, means = "unknown", f"it ended as {status.state}"
+    if status.state is State.LOST:
+        cause, means, _ = BY_STATE[status.state]
     return cause, f"{means}{reason}; {gone}", "submit its spec again: `dlrun submit SPEC`"
 
 
-def _asked(job: Job, one: JobStatus) -> str | None:
+def _asked(job: Job, status: JobStatus) -> str | None:
     """The reason of a pending job from the scheduler's own explanation, which is more than its list of jobs has."""
-    if one.state is not State.PENDING or job.job_id is None:
+    if status.state is not State.PENDING or job.job_id is None:
         return None
     scheduler = backends.scheduler(job.scheduler)
     argv = scheduler.pending(job.job_id)

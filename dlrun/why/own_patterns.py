@@ -35,14 +35,14 @@ def _regex(message: str, variable: str = ".*?") -> str:
 
 def pattern_of(message: str) -> Pattern | None:
     """The pattern of a message of a job's script; None for messages after which the job continues."""
-    found = [
+    fitting = [
         (_length(known), cause)
         for cause, own in _JOB.items()
         for known in own.messages
         if _is(known, message)
     ]
     passing = max((_length(known) for known in PASSING if _is(known, message)), default=-1)
-    length, cause = max(found, default=(-1, ""))
+    length, cause = max(fitting, default=(-1, ""))
     # A progress message may also match a general error: the more specific one counts.
     if length <= passing:
         return None
@@ -63,10 +63,10 @@ def of_a_cache(line: str, step: str) -> tuple[str, str] | None:
     """
     for name, own in CACHES.items():
         for message in own.messages:
-            found = re.fullmatch(f"dlrun: {_regex(message, '(.*?)')}", line.strip())
-            if found is not None and (name != "set" or f"sets {found[1]}:" in step):
-                stated = re.sub(r"^dlrun: caches: |: (?:compilers on|each tool) .*$", "", found[0])
-                return stated, own.next.replace("{1}", found[1])
+            match = re.fullmatch(f"dlrun: {_regex(message, '(.*?)')}", line.strip())
+            if match is not None and (name != "set" or f"sets {match[1]}:" in step):
+                stated = re.sub(r"^dlrun: caches: |: (?:compilers on|each tool) .*$", "", match[0])
+                return stated, own.next.replace("{1}", match[1])
     return None
 
 

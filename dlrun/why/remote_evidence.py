@@ -51,39 +51,40 @@ def fetch(job: Job, remote: Remote, runs: Sequence[Path]) -> dict[Path, Path]:
     small = [f"{prefix}{part}" for prefix in prefixes for part in parts]
     with pulling(transport, remote.directory, (), small, {}) as session:
         poll(session, lambda name: LocalCopy(place, name) if _SMALL.fullmatch(name) else None)
-    found = listing(
+    files = listing(
         transport,
         remote.directory,
         [f"./{prefix}logs/{logs}" for prefix in prefixes for logs in ("*.log", "[0-9]*/*.log")],
     )
     chosen: dict[str, int] = {}
     for prefix in prefixes:
-        chosen |= _chosen([one for one in found if one.name.startswith(f"{prefix}logs/")], place / prefix)
+        chosen |= _chosen([file for file in files if file.name.startswith(f"{prefix}logs/")], place / prefix)
     with pulling(transport, remote.directory, [glob.escape(name) for name in chosen], (), chosen) as session:
         poll(session, lambda name: LocalCopy(place, name) if name in chosen and LOG.fullmatch(name) else None)
-    for one in found:
-        if (copy := place / one.name).is_file():
+    for file in files:
+        if (copy := place / file.name).is_file():
             # The search orders logs by the time of their last line.
-            os.utime(copy, ns=(one.mtime_ns, one.mtime_ns))
+            os.utime(copy, ns=(file.mtime_ns, file.mtime_ns))
     return {run: place / name for run, name in zip(runs, names, strict=True)}
 
 
-def _chosen(found: Sequence[RemoteFile], run: Path) -> dict[str, int]:
+def _chosen(files: Sequence[RemoteFile], run: Path) -> dict[str, int]:
     """Log name -> offset of the part to fetch, for failed processes, the job, and some others."""
-    by_process = {process: one for one in found for process in _processes(one)}
+    by_process = {process: file for file in files for process in _processes(file)}
     noted = why_evidence.notes(run)
     theirs = (by_process.get((note.role, note.rank)) for note in noted)
-    failed = list(dict.fromkeys(one for one in theirs if one is not None))
-    left = set(found).difference(failed)
-    scripts = [one for one in left if PurePosixPath(one.name).name == "job.log"]
-    others = sorted(left.difference(scripts), key=lambda one: one.mtime_ns)
+    failed = list(dict.fromkeys(file for file in theirs if file is not None))
+    left = set(files).difference(failed)
+    scripts = [file for file in left if PurePosixPath(file.name).name == "job.log"]
+    others = sorted(left.difference(scripts), key=lambda file: file.mtime_ns)
     lengths = dict.fromkeys(scripts, why_evidence.TAIL)
-    for number, one in enumerate(failed[: why_evidence.MOST]):
-        lengths[one] = why_evidence.TAIL if number < why_evidence.FULL else why_evidence.SHORT
+    for number, file in enumerate(failed[: why_evidence.MOST]):
+        lengths[file] = why_evidence.TAIL if number < why_evidence.FULL else why_evidence.SHORT
     lengths |= dict.fromkeys([*others[: _OTHERS - 1], *others[_OTHERS - 1 :][-1:]], why_evidence.SHORT)
     lengths |= dict.fromkeys(_just_before(others, noted), why_evidence.SHORT)
     return {
-        one.name: max(0, one.size - length * max(1, len(_processes(one)))) for one, length in lengths.items()
+        file.name: max(0, file.size - length * max(1, len(_processes(file))))
+        for file, length in lengths.items()
     }
 
 
@@ -91,9 +92,9 @@ def _just_before(others: Sequence[RemoteFile], failed: Sequence[ProcessEnd]) -> 
     """The logs last written before the first failure: among thousands, they include a rank that ended too early."""
     if not failed:
         return ()
-    return [one for one in others if one.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
+    return [file for file in others if file.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
 
 
-def _processes(one: RemoteFile) -> list[tuple[str, int]]:
+def _processes(file: RemoteFile) -> list[tuple[str, int]]:
     """(role, rank) of each process that writes to a log."""
-    return log_files.processes(PurePosixPath(one.name).name)
+    return log_files.processes(PurePosixPath(file.name).name)

@@ -98,14 +98,14 @@ def exception(line: str, above: str) -> re.Match[str] | None:
     return RAISED.match(line) or (_BELOW_A_CALL.match(line) if CALL.match(above) else None)
 
 
-def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evidence:
+def raised(evidence: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evidence:
     """An exception that no table knows: the first of its chain, where it was raised, and the way out of its kind.
 
     lines, whole: the log without and with the source code of tracebacks.
     """
-    at: int | None = index(found.line, lines)
+    at: int | None = index(evidence.line, lines)
     chain: list[str] = []
-    line, place = found.line, ""
+    line, place = evidence.line, ""
     while at is not None:
         line = lines[at].strip()
         message = _message(line, lines[at - 1] if at else "")
@@ -118,12 +118,12 @@ def raised(found: Evidence, lines: Sequence[str], whole: Sequence[str]) -> Evide
     means = f"the program raised {chain[-1]}{place and f' ({place})'}"
     if chain[0] != chain[-1]:
         means += f"; then {chain[0]}"
-    return _answer(found, line, means, reversed(chain))
+    return _answer(evidence, line, means, reversed(chain))
 
 
-def asserted(found: Evidence) -> str:
+def asserted(evidence: Evidence) -> str:
     """What an assertion without a message is about, as a program says it that has one; empty where it may be anything."""
-    return "AssertionError: CUDA is not available" if _NO_GPU.search(found.pattern.means) else ""
+    return "AssertionError: CUDA is not available" if _NO_GPU.search(evidence.pattern.means) else ""
 
 
 def marked(
@@ -160,8 +160,8 @@ def marked(
     line = lines[best[1]].strip()
     fields = _MESSAGE.search(line)
     whole = _whole(fields[1] if fields else _STAMP.sub("", line), lines[best[1] + 1 : best[1] + 5])
-    found = Evidence(log=log, line=line, pattern=REPORTED)
-    return _answer(found, line, f"the program says: {whole}", (whole,))
+    evidence = Evidence(log=log, line=line, pattern=REPORTED)
+    return _answer(evidence, line, f"the program says: {whole}", (whole,))
 
 
 def _above_frame(lines: Sequence[str], at: int) -> int:
@@ -172,28 +172,28 @@ def _above_frame(lines: Sequence[str], at: int) -> int:
     return message[-1] if message else at
 
 
-def _answer(found: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:
+def _answer(evidence: Evidence, line: str, means: str, messages: Iterable[str]) -> Evidence:
     """An answer with what its message, or one of the others, advises, and the way out of its kind."""
     way = next((way for regex, way in WAYS if re.search(regex, means)), None)
-    own = next(filter(None, map(_advice, (found.line, *messages))), "")
+    own = next(filter(None, map(_advice, (evidence.line, *messages))), "")
     if way is None and (call := _CALLED_BY.search(means)) is not None:
         way = f"compare the call at {call[2]} with the documentation of the installed version of `{call[1]}` (`pip list`)"
-    step = "; ".join(part for part in (own, way, found.pattern.next) if part)
-    return replace(found, line=line, pattern=replace(found.pattern, means=means, next=step))
+    step = "; ".join(part for part in (own, way, evidence.pattern.next) if part)
+    return replace(evidence, line=line, pattern=replace(evidence.pattern, means=means, next=step))
 
 
 def _advice(message: str) -> str:
     """What a message advises, as a part of the way out; empty if it advises nothing."""
-    found = _ADVICE.search(message)
-    return f"its own advice: {found[1].strip()[:_MOST]}" if found else ""
+    match = _ADVICE.search(message)
+    return f"its own advice: {match[1].strip()[:_MOST]}" if match else ""
 
 
-def of_user_site(found: Evidence, lines: Sequence[str]) -> Evidence:
+def of_user_site(evidence: Evidence, lines: Sequence[str]) -> Evidence:
     """An error that a package of another version may cause, with a way out if the log names packages of the user's own."""
-    if not (_OF_VERSIONS.search(found.line) and any(map(_USER_SITE.search, lines[-_MOST:]))):
-        return found
+    if not (_OF_VERSIONS.search(evidence.line) and any(map(_USER_SITE.search, lines[-_MOST:]))):
+        return evidence
     own = "packages of `~/.local` come before those of the environment: `environment.variables: {PYTHONNOUSERSITE: 1}`"
-    return replace(found, pattern=replace(found.pattern, next=f"{own}; {found.pattern.next}"))
+    return replace(evidence, pattern=replace(evidence.pattern, next=f"{own}; {evidence.pattern.next}"))
 
 
 def index(line: str, lines: Sequence[str]) -> int:
@@ -213,7 +213,7 @@ def innermost(line: str, whole: Sequence[str]) -> str:
     for number, above in enumerate(whole[max(0, at - _STATEMENT) : at][::-1]):
         if (call := CALL.match(above)) is not None:
             code = whole[at - number : at]
-            further_right = all(one.startswith(f"{call[1]}  ") for one in code)
+            further_right = all(line.startswith(f"{call[1]}  ") for line in code)
             return " ".join(code) if further_right or number == 1 else ""
     return ""
 
@@ -225,45 +225,47 @@ def _message(line: str, above: str) -> str:
     return f"{thrown[1]}: {message}" if thrown else message
 
 
-def completed(found: Evidence, lines: Sequence[str]) -> Evidence:
+def completed(evidence: Evidence, lines: Sequence[str]) -> Evidence:
     """An error with its next lines about the thing that it names, where its line ends with that; or with the fields, or the
     node, that its message has."""
-    at = index(found.line, lines)
-    if not found.values:
+    at = index(evidence.line, lines)
+    if not evidence.values:
         block = [*itertools.takewhile(lambda line: not _RULE.match(line), lines[at : at + _NEAR])]
         fields = [f"{match[1]} {match[2]}" for match in map(_FIELD.match, block) if match]
-        if not fields and "the node that it names" in found.pattern.next:
+        if not fields and "the node that it names" in evidence.pattern.next:
             fields = [f"node {match[1]}" for match in map(_NODE.search, block) if match][-1:]
-        means = f"{found.pattern.means} ({', '.join(fields)})" if fields else found.pattern.means
-        return replace(found, pattern=replace(found.pattern, means=means))
-    name = re.fullmatch(r"[\w.-]+", found.values[0])
-    if not name and found.line.endswith(found.values[0]) and _OPEN.search(found.values[0]):
-        return replace(found, values=(_whole(found.values[0], lines[at + 1 : at + 3]), *found.values[1:]))
-    return found
+        means = f"{evidence.pattern.means} ({', '.join(fields)})" if fields else evidence.pattern.means
+        return replace(evidence, pattern=replace(evidence.pattern, means=means))
+    name = re.fullmatch(r"[\w.-]+", evidence.values[0])
+    if not name and evidence.line.endswith(evidence.values[0]) and _OPEN.search(evidence.values[0]):
+        return replace(
+            evidence, values=(_whole(evidence.values[0], lines[at + 1 : at + 3]), *evidence.values[1:])
+        )
+    return evidence
 
 
-def explained(found: Evidence, lines: Sequence[str], wraps: Callable[[str], object]) -> Evidence:
+def explained(evidence: Evidence, lines: Sequence[str], wraps: Callable[[str], object]) -> Evidence:
     """A known exception with its message, where the meaning has nothing of it, with the first one of its chain, and its advice.
 
     wraps: whether an exception is only about the failure of another call.
     """
-    raised = RAISED.match(found.line)
-    if raised is None or found.pattern.consequence or is_general(found.pattern):
-        return found
-    pattern = found.pattern
-    message = _message(found.line, "")[:_MOST]
-    first = at = index(found.line, lines)
+    raised = RAISED.match(evidence.line)
+    if raised is None or evidence.pattern.consequence or is_general(evidence.pattern):
+        return evidence
+    pattern = evidence.pattern
+    message = _message(evidence.line, "")[:_MOST]
+    first = at = index(evidence.line, lines)
     while (before := _above(lines, at).cause) is not None:
         at = before
     root = _message(lines[at], lines[at - 1])[:_MOST] if at < first else ""
-    named = any(value in pattern.meaning(found.values) for value in found.values)
+    named = any(value in pattern.meaning(evidence.values) for value in evidence.values)
     more = "" if named else f": {message}"
     if root.partition(": ")[2] and root.partition(": ")[2] not in message and not wraps(root):
         more += f"; it began with {root}"
-    step = "; ".join(part for part in (pattern.next, _advice(found.line)) if part)
+    step = "; ".join(part for part in (pattern.next, _advice(evidence.line)) if part)
     named_more = pattern.named and f"{pattern.named}{more}"
     return replace(
-        found, pattern=replace(pattern, means=f"{pattern.means}{more}", named=named_more, next=step)
+        evidence, pattern=replace(pattern, means=f"{pattern.means}{more}", named=named_more, next=step)
     )
 
 

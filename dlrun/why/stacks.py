@@ -22,15 +22,17 @@ _HANG = Pattern(cause="hang", regex="", means=BY_NOTE["hang"][1], next=BY_NOTE["
 
 def frame(log: str, spied: str) -> str | None:
     """The innermost frame, as `wait (train.py:12)`, from faulthandler's output in a log or py-spy's; None without both."""
-    found = list(_FAULTHANDLER.finditer(log))
+    matches = list(_FAULTHANDLER.finditer(log))
     # Of several threads faulthandler marks as current the one that handled the signal, usually the main thread.
-    current = [match for match in found if match[0].startswith("Current")] or found
+    current = [match for match in matches if match[0].startswith("Current")] or matches
     if current:
         path, line, name = current[0].groups()
         return f"{name} ({Path(path).name}:{line})"
     # py-spy prints thread names from the `threading` module; a program without it has one unnamed thread.
     threads = list(_PY_SPY.finditer(spied))
-    if match := next((one for one in threads if '"MainThread"' in one[1]), threads[0] if threads else None):
+    if match := next(
+        (thread for thread in threads if '"MainThread"' in thread[1]), threads[0] if threads else None
+    ):
         _, name, path, line = match.groups()
         return f"{name} ({Path(path).name}:{line})"
     return None

@@ -123,39 +123,39 @@ def verdict(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     whole = [*map(plain, lines)]
     bare = prefixes.stripped(whole)
     lines = steps.without_ends(levels.stripped(bare))
-    found = _of_one(lines, table, log)
-    if found is None and len(lines) <= _PROGRESS:  # a few errors alone, which have their level rightly
-        found = _of_one(steps.without_ends(bare), table, log)
-    if found is not None:
-        found = attempts.first_cause(found, lines, partial(_of_one, table=table, log=log), grade)
-    return found and prefixes.restored(found, whole)
+    evidence = _of_one(lines, table, log)
+    if evidence is None and len(lines) <= _PROGRESS:  # a few errors alone, which have their level rightly
+        evidence = _of_one(steps.without_ends(bare), table, log)
+    if evidence is not None:
+        evidence = attempts.first_cause(evidence, lines, partial(_of_one, table=table, log=log), grade)
+    return evidence and prefixes.restored(evidence, whole)
 
 
 def _of_one(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
     """The same, whatever the number of attempts in the log."""
     whole, all_of_it = lines, _without_code(lines)
     lines = _without_asides(all_of_it)
-    found = _found(lines, table, log)
-    if found is None and len(lines) < len(all_of_it):
+    evidence = _found(lines, table, log)
+    if evidence is None and len(lines) < len(all_of_it):
         lines = all_of_it
-        found = _found(lines, table, log)
-    if found is None:
+        evidence = _found(lines, table, log)
+    if evidence is None:
         return None
-    if found.pattern.cause == EXCEPTION.cause:
-        found = reported.raised(found, lines, whole)
-        if (match := table.match(reported.asserted(found))) is not None:
-            found = _evidence(log, found.line, match)
+    if evidence.pattern.cause == EXCEPTION.cause:
+        evidence = reported.raised(evidence, lines, whole)
+        if (match := table.match(reported.asserted(evidence))) is not None:
+            evidence = _evidence(log, evidence.line, match)
     else:
-        found = reported.explained(reported.completed(found, lines), lines, _WRAPPER.search)
-        found = barriers.counted(found, lines, reported.index(found.line, lines))
-    found = reported.of_user_site(found, lines)
-    match = below(found.line, partial(_calls_of, found.line, lines, whole))
+        evidence = reported.explained(reported.completed(evidence, lines), lines, _WRAPPER.search)
+        evidence = barriers.counted(evidence, lines, reported.index(evidence.line, lines))
+    evidence = reported.of_user_site(evidence, lines)
+    match = below(evidence.line, partial(_calls_of, evidence.line, lines, whole))
     if match is None:
-        return found
-    by_calls = _evidence(log, found.line, match)
-    if not match.pattern.consequence or found.pattern.consequence:
+        return evidence
+    by_calls = _evidence(log, evidence.line, match)
+    if not match.pattern.consequence or evidence.pattern.consequence:
         return by_calls
-    other = _found([line for line in lines if line.strip() != found.line], table, log)
+    other = _found([line for line in lines if line.strip() != evidence.line], table, log)
     return by_calls if other is None else min(by_calls, other, key=grade)
 
 
@@ -210,12 +210,12 @@ def _found(lines: Sequence[str], table: Table, log: str) -> Evidence | None:
         calm += error is None and is_harmless(line)
         printed.append(line)
         if match and match.pattern.consequence:
-            found = _evidence(log, line, match)
+            evidence = _evidence(log, line, match)
             near = consequence is not None and distance - after <= _NEAR
             if consequence is None or (
-                near and (grade(found) <= grade(consequence) or consequence.pattern.cause == "abort")
+                near and (grade(evidence) <= grade(consequence) or consequence.pattern.cause == "abort")
             ):
-                consequence, after, ordinary = found, distance, 0
+                consequence, after, ordinary = evidence, distance, 0
         elif match and _was_survived(line, printed, done, exception or consequence):
             continue
         elif match and (
@@ -290,7 +290,7 @@ def _was_survived(line: str, printed: Iterable[str], done: progress.Steps, end: 
 
 def _framed(lines: Sequence[str], log: str) -> Evidence | None:
     """The earliest of the messages between rules with which a log ends, as Open MPI writes them; None without one."""
-    found: Evidence | None = None
+    evidence: Evidence | None = None
     rules = [number for number, line in enumerate(lines) if _RULE.search(line.rstrip())]
     last = len(lines)
     for start, end in zip(rules[-2::-1], rules[:0:-1], strict=True):
@@ -301,8 +301,8 @@ def _framed(lines: Sequence[str], log: str) -> Evidence | None:
             last = start
             sentence = _SENTENCE.match(text[0])
             if sentence and not any(map(_ASIDE_OF_MPI.search, text)):
-                found = _evidence(log, text[0], Match(FRAMED, _values(sentence)))
-    return found
+                evidence = _evidence(log, text[0], Match(FRAMED, _values(sentence)))
+    return evidence
 
 
 def _without_code(lines: Sequence[str]) -> list[str]:
@@ -352,7 +352,7 @@ def _earliest(
     least: the causes that count; None: all. within: whether the error is within a message between rules, of which no line is
     ordinary output.
     """
-    found: Evidence | None = None
+    evidence: Evidence | None = None
     ordinary = 0
     done = progress.Steps()
     printed: deque[str] = deque(maxlen=_AFTER)
@@ -364,19 +364,19 @@ def _earliest(
             severe = cause in _SEVERE and not (done.seen or _continues(line, printed))
             raised = severe and (reported.RAISED.match(line) or not ordinary)
             if (raised or not (match.pattern.passing or ordinary)) and (least is None or cause in least):
-                found = _evidence(log, line, match)
+                evidence = _evidence(log, line, match)
         elif not (match or within or _is_about_an_error(line)):
             ordinary += 1
         printed.append(line)
         if number > _BLOCK or ordinary > _PROGRESS or (match is None and done.are_many(line)):
             break
-    return found
+    return evidence
 
 
 def _is_about_an_error(line: str) -> bool:
     """Whether a line belongs to a block of errors, or is of a library or of a level that may stand within one."""
-    found = _ABOUT_AN_ERROR.search(line) or _FRAME.search(line)
-    return found is not None or is_harmless(line) or is_claimed(line)
+    match = _ABOUT_AN_ERROR.search(line) or _FRAME.search(line)
+    return match is not None or is_harmless(line) or is_claimed(line)
 
 
 def _evidence(log: str, line: str, match: Match) -> Evidence:

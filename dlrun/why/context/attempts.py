@@ -30,7 +30,7 @@ _LEFT = frozenset(
 
 
 def first_cause(
-    found: Evidence,
+    evidence: Evidence,
     lines: Sequence[str],
     of: Callable[[Sequence[str]], Evidence | None],
     grade: Callable[[Evidence], int],
@@ -40,11 +40,11 @@ def first_cause(
     of: the cause in lines; grade: how far evidence is from a cause.
     """
     at = max((number for number, line in enumerate(lines) if _RESTART.search(line)), default=0)
-    if not at or (found.pattern.cause not in _LEFT and grade(found) < 2):
-        return found
+    if not at or (evidence.pattern.cause not in _LEFT and grade(evidence) < 2):
+        return evidence
     earlier = of(lines[:at])
-    no_cause = (*_LEFT, found.pattern.cause)
-    if earlier is None or earlier.pattern.cause in no_cause or grade(earlier) > max(grade(found), 2):
-        return found
-    means = f"{earlier.pattern.meaning(earlier.values)}; at the next attempt: {found.pattern.meaning(found.values)}"
+    no_cause = (*_LEFT, evidence.pattern.cause)
+    if earlier is None or earlier.pattern.cause in no_cause or grade(earlier) > max(grade(evidence), 2):
+        return evidence
+    means = f"{earlier.pattern.meaning(earlier.values)}; at the next attempt: {evidence.pattern.meaning(evidence.values)}"
     return replace(earlier, pattern=replace(earlier.pattern, means=means, named=None))

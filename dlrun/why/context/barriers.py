@@ -21,30 +21,30 @@ _MOST = 4096
 """Lines below a message that may name tasks."""
 
 
-def counted(found: Evidence, lines: Sequence[str], at: int) -> Evidence:
+def counted(evidence: Evidence, lines: Sequence[str], at: int) -> Evidence:
     """An error at a barrier with what it has of those that came; another error as it is.
 
     lines, at: the log without control characters, and the number of the error's line.
     """
-    match = _GROUP.search(found.line) or _STORE.search(found.line)
+    match = _GROUP.search(evidence.line) or _STORE.search(evidence.line)
     if match is not None:
         came, expected = int(match["came"]), int(match["all"])
         return (
-            _too_many(found, came, expected)
+            _too_many(evidence, came, expected)
             if came > expected
-            else _also(found, f"{came} of {expected} came")
+            else _also(evidence, f"{came} of {expected} came")
         )
-    if (ranks := _RANKS.search(found.line)) is not None:
-        return _also(found, f"missing: rank {format_list(sorted(map(int, ranks[1].split(', '))))}")
-    if _NAMES.search(found.line):
+    if (ranks := _RANKS.search(evidence.line)) is not None:
+        return _also(evidence, f"missing: rank {format_list(sorted(map(int, ranks[1].split(', '))))}")
+    if _NAMES.search(evidence.line):
         tasks = _tasks(lines[at : at + _MOST])
-        return _also(found, f"missing: task {format_list(tasks)}") if tasks else found
-    return found
+        return _also(evidence, f"missing: task {format_list(tasks)}") if tasks else evidence
+    return evidence
 
 
-def _too_many(found: Evidence, came: int, expected: int) -> Evidence:
+def _too_many(evidence: Evidence, came: int, expected: int) -> Evidence:
     pattern = replace(
-        found.pattern,
+        evidence.pattern,
         cause="ranks",
         means=f"more processes came than the group has ranks: {came} for {expected}",
         named=None,
@@ -53,13 +53,13 @@ def _too_many(found: Evidence, came: int, expected: int) -> Evidence:
         "node (`resources.ranks_per_node: 1`); and give no `init_method` or port that an earlier start used, too",
         consequence=False,
     )
-    return replace(found, pattern=pattern, values=())
+    return replace(evidence, pattern=pattern, values=())
 
 
-def _also(found: Evidence, what: str) -> Evidence:
-    pattern = found.pattern
+def _also(evidence: Evidence, what: str) -> Evidence:
+    pattern = evidence.pattern
     named = pattern.named and f"{pattern.named} ({what})"
-    return replace(found, pattern=replace(pattern, means=f"{pattern.means} ({what})", named=named))
+    return replace(evidence, pattern=replace(pattern, means=f"{pattern.means} ({what})", named=named))
 
 
 def _tasks(lines: Sequence[str]) -> list[int]:

@@ -45,13 +45,13 @@ _LOST_PEER = re.compile(
 _NOTHING = 9
 
 
-def grade(found: Evidence | None) -> int:
+def grade(evidence: Evidence | None) -> int:
     """0 for a cause, 1 for an unknown exception, 2 and more for a consequence: a killed process, a lost peer, a summary; without
     evidence the highest."""
-    if found is None:
+    if evidence is None:
         return _NOTHING
-    if found.pattern.consequence:
-        return 1 + _WEIGHT.get(found.pattern.cause, 1)
-    if not is_general(found.pattern):
+    if evidence.pattern.consequence:
+        return 1 + _WEIGHT.get(evidence.pattern.cause, 1)
+    if not is_general(evidence.pattern):
         return 0
-    return 2 if (LOST.search(found.line) or _LOST_PEER.search(found.line)) else 1
+    return 2 if (LOST.search(evidence.line) or _LOST_PEER.search(evidence.line)) else 1

@@ -53,10 +53,12 @@ def stripped(lines: Sequence[str]) -> Sequence[str]:
     return lines
 
 
-def restored(found: Evidence, lines: Sequence[str]) -> Evidence:
+def restored(evidence: Evidence, lines: Sequence[str]) -> Evidence:
     """Evidence with its line as the log has it."""
     whole = (line.strip() for line in reversed(lines))
-    return replace(found, line=next((line for line in whole if line.endswith(found.line)), found.line))
+    return replace(
+        evidence, line=next((line for line in whole if line.endswith(evidence.line)), evidence.line)
+    )
 
 
 def _before_all(kind: re.Pattern[str], lines: Sequence[str]) -> bool:

@@ -57,6 +57,6 @@ class Steps:
         return max(len(self._results), len(self._counts)) > _OTHERS
 
 
-def _number(found: re.Match[str]) -> str:
+def _number(match: re.Match[str]) -> str:
     """The number of a step."""
-    return " ".join(next(value for value in found.groups() if value).split())
+    return " ".join(next(value for value in match.groups() if value).split())
