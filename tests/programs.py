@@ -89,6 +89,7 @@ TRIALS = {
 """By the name that a test gives to `pytest.mark.needs`, or to `need`."""
 
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+_CRASHED = "exit code -"
 _faults: dict[tuple[tuple[str, ...], str], str] = {}  # a program that hangs is waited for once
 
 
@@ -106,7 +107,12 @@ def fault(
     given = dict(os.environ if environment is None else environment)
     key = (words, given.get("PATH", ""))
     if key not in _faults:
-        if not (wrong := _tried(words, says, code, given, cwd, text)):
+        wrong = _tried(words, says, code, given, cwd, text)
+        if wrong.startswith(
+            _CRASHED
+        ):  # what does not work here ends so again; MPICH's mpiexec may get a SIGPIPE of its own
+            wrong = _tried(words, says, code, given, cwd, text)
+        if not wrong:
             return ""
         _faults[key] = f"`{words[0]}` does not work here: {wrong}"
     return _faults[key]

@@ -128,3 +128,14 @@ def test_each_program_that_a_test_names_is_tried_first():
             if "/" not in name and not tried:
                 wrong.append(f"{path.relative_to(TESTS)}: {name}")
     assert wrong == []
+
+
+def test_a_program_that_a_signal_ended_once_works(tmp_path):
+    once = tmp_path / "once"
+    once.write_text('#!/bin/sh\n[ -e "$0.run" ] || { : >"$0.run"; kill -PIPE $$; }\necho works\n')
+    once.chmod(0o755)
+    assert programs.fault([once]) == ""
+    always = tmp_path / "always"
+    always.write_text("#!/bin/sh\nkill -PIPE $$\n")
+    always.chmod(0o755)
+    assert "exit code -13" in programs.fault([always])
