@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import re
 import shlex
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dlrun.jobs.logs import files as log_files
-from dlrun.jobs.queue import status
+from dlrun.jobs.queue import status as queue_status
 from dlrun.jobs.records import outcome
 from dlrun.jobs.records.jobs import Job
-from dlrun.jobs.records.validation import MOST, run_state
+from dlrun.jobs.records.validation import run_state
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import BY_SIGNAL, UNMET, UNNAMED, JobStatus, State, role_directory
 from dlrun.model.json_codec import from_plain
 from dlrun.model.site import FailurePattern
-from dlrun.model.units import Bytes
-from dlrun.node.checks import transport_lines
-from dlrun.system.paths import read_bytes
 from dlrun.system.transport.protocol import TransportFailed
 from dlrun.why import advice, dependencies, endings, evidence as why_evidence, open_jobs, queues, stacks
-from dlrun.why.context import lost_node
+from dlrun.why.context import lost_node, slow_links
 from dlrun.why.evidence import Failures, ProcessEnd
 from dlrun.why.known.form import Evidence, Pattern
 from dlrun.why.patterns import (
@@ -60,12 +54,6 @@ _NOT_RUN = (126, 127)
 
 _TERMINATED = 128 + signal.SIGTERM
 """Exit code of a process ended by SIGTERM."""
-
-_STAGED = "stage-0.jsonl"
-"""The staging events of the first node, in the logs directory."""
-
-_HEAD = 5000
-"""Lines at the beginning of a log that are searched for the selected transport."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,27 +87,27 @@ def explain(
     """
     statuses = _statuses(job, unasked)
     runs = [
-        (one, path)
-        for one, path in zip(statuses, job.run_directories(), strict=False)
-        if tasks is None or one.task in tasks
+        (status, path)
+        for status, path in zip(statuses, job.run_directories(), strict=False)
+        if tasks is None or status.task in tasks
     ]
-    places = evidence_of(job, [path for one, path in runs if _searched(one)], unasked)
+    places = evidence_of(job, [path for status, path in runs if _searched(status)], unasked)
     shared = dependencies.Shared(job)
-    answers = [answer(job, one, path, places.get(path), shared) for one, path in runs]
+    answers = [answer(job, status, path, places.get(path), shared) for status, path in runs]
     bad = [a for a in answers if a.cause not in ("none", "open")]
     return bad or answers[:1]
 
 
 def _statuses(job: Job, unasked: Callable[[str], None] | None) -> list[JobStatus]:
     """The status of each run; repeated for runs cancelled by others, until accounting knows by whom."""
-    found = status.of([job], unasked=unasked)[job.directory]
+    statuses = queue_status.of([job], unasked=unasked)[job.directory]
     for pause in _UNTIL_RECORDED:
         known = outcome.read(job) is not None or outcome.cancelled_here(job)
-        if known or all(one.state is not State.CANCELLED for one in found):
+        if known or all(status.state is not State.CANCELLED for status in statuses):
             break
         time.sleep(pause)
-        found = status.of([job], unasked=unasked)[job.directory]
-    return found
+        statuses = queue_status.of([job], unasked=unasked)[job.directory]
+    return statuses
 
 
 def evidence_of(
@@ -139,13 +127,17 @@ def evidence_of(
         return {}
 
 
-def _searched(one: JobStatus) -> bool:
+def _searched(status: JobStatus) -> bool:
     """Whether notes and logs of a run are searched for the cause."""
-    return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
+    return (status.state.final and status.state is not State.COMPLETED) or status.state is State.UNKNOWN
 
 
 def answer(
-    job: Job, one: JobStatus, run: Path, copy: Path | None = None, shared: dependencies.Shared | None = None
+    job: Job,
+    status: JobStatus,
+    run: Path,
+    copy: Path | None = None,
+    shared: dependencies.Shared | None = None,
 ) -> Cause:
     """The cause of one run's end; copy: directory with its notes and logs, if not its own; shared: what other runs have read."""
     shared = shared or dependencies.Shared(job)
@@ -155,34 +147,36 @@ def answer(
     role = endings.first_role(job, record)
     within = f"{role_directory(role)}/" if role is not None else ""  # its own job has the notes and the logs
     run = run / within
-    restarts = record.get("restarts", one.restarts)
+    restarts = record.get("restarts", status.restarts)
     if (
-        one.state is State.FAILED
+        status.state is State.FAILED
         and record.get("exit_code") == _TERMINATED
         and _used_its_walltime(plan, record)
     ):
         # PBS reports such a run as failed with the exit code of SIGTERM.
-        one = replace(one, state=State.TIMED_OUT)
-    ended_badly = one.state.final and one.state is not State.COMPLETED
+        status = replace(status, state=State.TIMED_OUT)
+    ended_badly = status.state.final and status.state is not State.COMPLETED
     begun = record.get("started") if restarts else None
-    failures = why_evidence.search(run, _own(plan), begun) if _searched(one) else Failures()
-    cause, means, step, evidence = _cause(job, one, run, failures, record)
+    failures = why_evidence.search(run, _own(plan), begun) if _searched(status) else Failures()
+    cause, means, step, evidence = _cause(job, status, run, failures, record)
     rules = queues.rules(job, plan) if cause in queues.DEPENDENT else None
     means += queues.limit(cause, job, plan, rules)
-    step = lost_node.way_out(job, one, cause, advice.fitted(cause, step, plan, restarts, rules), plan)
+    step = lost_node.way_out(job, status, cause, advice.fitted(cause, step, plan, restarts, rules), plan)
     means, step = why_evidence.with_cache_message(run, cause, means, step)
-    if one.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
+    if status.state in _CANCELLED and not record and (unmet := shared.unmet) is not None:
         cause, means, step = DEPENDENCY
         means = f"{means}: {unmet}"
     first = failures.first
     rank = str(first.rank) if first else "all"
     log = within + log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly:
-        means += (_slow_network(plan, run) if cause != "fabric" else "") + endings.without_results(run, plan)
-    means += _slow_nodes(run)
+        means += (slow_links.slow_network(plan, run) if cause != "fabric" else "") + endings.without_results(
+            run, plan
+        )
+    means += slow_links.slow_nodes(run)
     means += f" ({shared.changes})" if shared.changes else ""
     whole = shlex.quote(job.directory.name)
-    name = whole if one.task is None else f"{whole}:{one.task}"
+    name = whole if status.task is None else f"{whole}:{status.task}"
     of_role = "" if role is None else f" --role {role}"
 
     def filled(text: str) -> str:
@@ -196,9 +190,9 @@ def answer(
 
     checked = evidence.pattern.check if evidence else None
     return Cause(
-        run=one.task,
-        state=str(one.state),
-        exit_code=one.exit_code,
+        run=status.task,
+        state=str(status.state),
+        exit_code=status.exit_code,
         restarts=restarts,
         cause=cause,
         means=means,
@@ -232,68 +226,75 @@ class _Answer(NamedTuple):
     evidence: Evidence | None = None
 
 
-def _cause(job: Job, one: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]) -> _Answer:
-    if one.reason == UNMET:
+def _cause(
+    job: Job, status: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]
+) -> _Answer:
+    if status.reason == UNMET:
         return _Answer(*DEPENDENCY)
-    if one.state is State.UNKNOWN and findings.first is None:
-        means = f"it is not known whether it has ended: {one.reason}"
+    if status.state is State.UNKNOWN and findings.first is None:
+        means = f"it is not known whether it has ended: {status.reason}"
         return _Answer("open", means, "`dlrun logs JOB` shows its logs")
-    if not one.state.final and one.state is not State.UNKNOWN:
-        return _Answer(*open_jobs.explained(job, one, run))
-    if one.state is State.COMPLETED:
+    if not status.state.final and status.state is not State.UNKNOWN:
+        return _Answer(*open_jobs.explained(job, status, run))
+    if status.state is State.COMPLETED:
         return _Answer(*WELL)
-    first, found = findings.first, findings.evidence
+    first, evidence = findings.first, findings.evidence
     recorded = record.get("reason") if record.get("state") == "ended" else None
     for reason in (first.reason if first else None, recorded):
         if (noted := _noted(str(reason or ""))) is not None:
             return _Answer(*noted, stacks.evidence(run) if noted[0] == "hang" else None)
     # The job's own note is more precise than the scheduler's state, so it comes before this.
-    if (ending := endings.recorded(job, one)) is not None:
+    if (ending := endings.recorded(job, status)) is not None:
         return _Answer(*ending)
-    if one.state in BY_STATE:
-        cause, means, step = BY_STATE[one.state]
-        if one.state is State.NODE_FAILED and one.reason:  # also where only a shell was killed
-            means = lost_node.meaning(job, one)
-        if one.reason == UNNAMED or (one.reason == BY_SIGNAL and recorded in (None, ASKED[0])):
-            means = BY_WHOM[one.reason]
-        return _Answer(cause, means, step, found if found and found.pattern.cause == cause else None)
+    if status.state in BY_STATE:
+        cause, means, step = BY_STATE[status.state]
+        if status.state is State.NODE_FAILED and status.reason:  # also where only a shell was killed
+            means = lost_node.meaning(job, status)
+        if status.reason == UNNAMED or (status.reason == BY_SIGNAL and recorded in (None, ASKED[0])):
+            means = BY_WHOM[status.reason]
+        return _Answer(cause, means, step, evidence if evidence and evidence.pattern.cause == cause else None)
     if first and first.reason == "out of memory":
         return _Answer(*BY_STATE[State.OUT_OF_MEMORY])
     # What ranks log after the job was asked to end follows from that, and from the end of the other ranks.
-    vague = not found or found.pattern.consequence or is_general(found.pattern)
+    vague = not evidence or evidence.pattern.consequence or is_general(evidence.pattern)
     if recorded == ASKED[0] and not first and vague:
         return _Answer(*ASKED[1:])
     # What ends with the script says no more than that it was ended: Slurm calls the step cancelled or failed, as it happens.
     ended_along = first is None or (first.code == _TERMINATED and not first.reason)
-    little = found and (found.pattern.consequence or found.pattern.cause == REPORTED.cause)
-    if ended_along and little and _script_killed(one, record):
-        found = None
+    little = evidence and (evidence.pattern.consequence or evidence.pattern.cause == REPORTED.cause)
+    if ended_along and little and _script_killed(status, record):
+        evidence = None
     # With these exit codes the shell's `No such file or directory` is about the program, not a file that it reads.
-    if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
-        found = replace(found, pattern=COMMAND_MISSING)
+    if evidence and first and first.code in _NOT_RUN and evidence.pattern.cause == "file-missing":
+        evidence = replace(evidence, pattern=COMMAND_MISSING)
     if first and not first.reason and (early := _left_early(first, findings)) is not None:
-        return _Answer(*early, found)
-    if found and not first and record.get("exit_code") in _NOT_RUN and found.pattern.cause in _NO_PROGRAM:
-        found = replace(found, pattern=LAUNCHER_MISSING)
-    if found:
-        pattern = found.pattern
-        means, step = pattern.meaning(found.values), pattern.way_out(found.values)
-        return _Answer(pattern.cause, *_who_is_missing(findings, means, step), found)
-    return _Answer(*_by_code(one, run, first))
+        return _Answer(*early, evidence)
+    if (
+        evidence
+        and not first
+        and record.get("exit_code") in _NOT_RUN
+        and evidence.pattern.cause in _NO_PROGRAM
+    ):
+        evidence = replace(evidence, pattern=LAUNCHER_MISSING)
+    if evidence:
+        pattern = evidence.pattern
+        means, step = pattern.meaning(evidence.values), pattern.way_out(evidence.values)
+        return _Answer(pattern.cause, *_who_is_missing(findings, means, step), evidence)
+    return _Answer(*_by_code(status, run, first))
 
 
-def _script_killed(one: JobStatus, record: Mapping[str, object]) -> bool:
+def _script_killed(status: JobStatus, record: Mapping[str, object]) -> bool:
     """Whether the job script was ended by SIGKILL: the scheduler reports it, and the script did not record an end."""
-    code = 128 + one.signal if one.signal is not None else one.exit_code
+    code = 128 + status.signal if status.signal is not None else status.exit_code
     return record.get("state") != "ended" and code == 128 + signal.SIGKILL
 
 
 def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] | None:
     """(cause, meaning, next step) if ranks ended with exit code 0 while the first failed one still needed them."""
-    found = findings.evidence
-    if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
+    evidence = findings.evidence
+    if not findings.early or evidence is None or not _LOST_OTHERS.search(evidence.line):
         return None
-    if not is_general(found.pattern) and not found.pattern.consequence:
+    if not is_general(evidence.pattern) and not evidence.pattern.consequence:
         return None
     ranks = format_list(sorted({end.rank for end in findings.early}))
     means = f"{first.role} {ranks} ended with exit code 0 while the others still needed it"
@@ -301,12 +302,12 @@ def _left_early(first: ProcessEnd, findings: Failures) -> tuple[str, str, str] |
     return "left-early", means, step
 
 
-def _by_code(one: JobStatus, run: Path, first: ProcessEnd | None) -> tuple[str, str, str]:
+def _by_code(status: JobStatus, run: Path, first: ProcessEnd | None) -> tuple[str, str, str]:
     """(cause, meaning, next step) without evidence in logs: from the exit code or the job script's last message."""
-    code = first.code if first else one.exit_code
+    code = first.code if first else status.exit_code
     # The script itself was killed, and its ranks were terminated with it.
-    if one.signal is not None and code in (None, _TERMINATED):
-        code = 128 + one.signal
+    if status.signal is not None and code in (None, _TERMINATED):
+        code = 128 + status.signal
     if code in SIGNALS:
         return SIGNALS[code]
     if first is None and (message := why_evidence.last_own_message(run)) is not None:
@@ -319,8 +320,8 @@ def _by_code(one: JobStatus, run: Path, first: ProcessEnd | None) -> tuple[str, 
     what = (
         f"it ended with exit code {code}"
         if code is not None
-        else f"it failed ({one.reason})"
-        if one.reason
+        else f"it failed ({status.reason})"
+        if status.reason
         else "it failed"
     )
     return "unknown", f"{what}, and no log has a known error message", "`dlrun logs JOB --rank all`"
@@ -360,33 +361,6 @@ def _own(plan: Mapping[str, Any]) -> list[Pattern]:
         Pattern(cause=name, regex=it.pattern, means=it.means, next=it.next, consequence=it.consequence)
         for name, it in patterns.items()
     ]
-
-
-def _slow_network(plan: Mapping[str, Any], run: Path) -> str:
-    """A note about a library with an unexpected transport, with `fabric_check`: that can cause timeouts."""
-    check = plan.get("fabric_check")
-    if not check:
-        return ""
-    for log in log_files.find(run, "all"):
-        with suppress(OSError):
-            transport = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
-            if transport is not None and transport_lines.unexpected(transport, check["expect"]):
-                return f" ({log.label}'s {transport_lines.description(transport)}, but this is {check['fabric']})"
-    return ""
-
-
-def _slow_nodes(run: Path) -> str:
-    """A note about nodes that staging found slow: their links slow down the training, too."""
-    slow = {}
-    with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
-        for line in read_bytes(run / "logs" / _STAGED, MOST).decode("utf-8").splitlines():
-            event = json.loads(line)
-            if event["event"] == "slow":
-                rates = f"{Bytes(event['rate'])}/s, the others {Bytes(event['others'])}/s or more"
-                slow[str(event["host"])] = (
-                    f"the network of {event['host']} is slow: it got its data at {rates}"
-                )
-    return f" ({'; '.join(slow.values())})" if slow else ""
 
 
 def first_failure(job: Job, run: Path) -> ProcessEnd | None:
