@@ -350,6 +350,7 @@ def test_few_calls_submit_a_job_and_ask_for_any_number_of_them(alice):
         "qsub job.sh",
         "qstat -f",  # what the server has made of the request
         which,
+        "qstat -t",  # what has ended by itself is not ended
         f"qdel {held[0]}",
     ]
 
