@@ -208,7 +208,8 @@ def logs(place: Path, chance: random.Random) -> None:
     found = log_files.find(place, "all")
     list(merge.merged(found))
     merge.without_times(found)
-    from dlrun.why import diagnose as why, evidence
+    from dlrun.why import evidence
+    from dlrun.why.context import slow_links
 
     (place / "failures").mkdir(exist_ok=True)
     (place / "failures" / "rank-1").write_bytes(
@@ -216,7 +217,7 @@ def logs(place: Path, chance: random.Random) -> None:
     )
     staged = damage.text('{"event": "slow", "host": "n1", "rate": 5, "others": 90}\n' * 3, chance)
     (place / "logs" / "stage-0.jsonl").write_bytes(staged.encode("utf-8", "replace"))
-    why._slow_nodes(place)
+    slow_links.slow_nodes(place)
     evidence.search(place)
     for one in found:
         log_files.last_run(one, 1 << 16)

@@ -28,7 +28,8 @@ from dlrun.model.origin import Layer, Origin
 from dlrun.render.script import plan_json
 from dlrun.trials.tune import run
 from dlrun.usage import live
-from dlrun.why import diagnose as why, evidence
+from dlrun.why import evidence
+from dlrun.why.context import slow_links
 from tests import forked
 from tests.fuzz import clusters
 from tests.fuzz.areas import PLAIN, ROOT, SLURM
@@ -249,7 +250,7 @@ def test_directories_beside_the_trials_of_a_tuning(tmp_path):
 def test_events_of_staging_that_cannot_be(tmp_path, line):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/stage-0.jsonl").write_text(f"{line}\n")
-    assert why._slow_nodes(tmp_path) == ""
+    assert slow_links.slow_nodes(tmp_path) == ""
 
 
 def test_a_fifo_in_the_place_of_a_log_is_not_waited_for(tmp_path):
