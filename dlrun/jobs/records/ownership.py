@@ -166,25 +166,24 @@ def made_by(directory: Path) -> Mapping[str, object] | None:
 
 
 def _first_line(directory: Path, kind: str | None) -> dict[str, Any] | None:
-    lines = _lines(directory, _FIRST_LINE)
-    return _header(_object(lines[0]), kind) if lines else None
+    return _header(_object(_content(directory, _FIRST_LINE).partition(b"\n")[0]), kind)
 
 
-def _lines(directory: Path, most: int) -> list[bytes]:
-    """The lines in the first `most` bytes of this user's list; empty without one."""
+def _content(directory: Path, most: int) -> bytes:
+    """The first `most` bytes of this user's list; empty without one."""
     try:
         # A link, or another user's list, proves nothing.
         descriptor = os.open(directory / LIST, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except (OSError, ValueError):
-        return []
+        return b""
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            return []
+            return b""
         try:
-            return file.read(most).splitlines()
+            return file.read(most)
         except OSError:
-            return []
+            return b""
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -205,9 +204,10 @@ def _header(line: dict[str, Any], kind: str | None) -> dict[str, Any] | None:
 
 def read(directory: Path) -> Written | None:
     """The list of a directory that dlrun made; None for others. Lines that dlrun does not write are skipped."""
-    first, *lines = _lines(directory, _MOST) or [b""]
+    content = _content(directory, _MOST + 1)
+    first, *lines = content.splitlines() or [b""]
     header = _header(_object(first), None)
-    if header is None:
+    if header is None or len(content) > _MOST:
         return None
     files: dict[str, Proof] = {}
     names: dict[str, Any] = {}
