@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -59,18 +58,20 @@ def echo_drawn(text: str, *, err: bool = False) -> None:
 def echo_data(text: str) -> None:
     """Print a script or comma-separated values: unchanged into a file or pipe, with escapes on a terminal."""
     if not sys.stdout.isatty():
-        click.echo(_writable(text), nl=False, color=True)
+        try:
+            text.encode("utf-8")
+            click.echo(text, nl=False, color=True)
+        except UnicodeEncodeError:  # a path that is not UTF-8, or half of a surrogate pair from a record
+            click.echo(_bytes(text), nl=False)
     else:
         click.echo(visible(text, keep=LINES), nl=False, color=True)
 
 
-def _writable(text: str) -> str | bytes:
-    """The text; its bytes if it has a path that is not UTF-8, or half of a surrogate pair from a record."""
-    for errors in ("strict", "surrogateescape"):
-        with suppress(UnicodeEncodeError):
-            data = text.encode("utf-8", errors)
-            return text if errors == "strict" else data
-    return text.encode("utf-8", "backslashreplace")
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def emit(kind: str, data: Any, *, one_line: bool = False) -> None:

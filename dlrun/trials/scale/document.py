@@ -9,7 +9,6 @@ from dlrun.jobs.queue.study import Study
 from dlrun.trials.scale.estimate import Estimate
 from dlrun.trials.scale.measured import MeasuredRun
 from dlrun.trials.scale.table import Table
-from dlrun.trials.scale.texts import FIELDS
 
 
 def document(
@@ -24,7 +23,7 @@ def document(
         "unit": table.unit,
         "bound": table.bound,
         "below": table.below.nodes if table.below else None,
-        "rows": [{name: getattr(row, name) for name in FIELDS} for row in table.rows],
+        "rows": table.rows,
         "runs": [
             {
                 "nodes": run.plan.request.nodes,
@@ -41,25 +40,5 @@ def document(
             }
             for run in runs
         ],
-        "estimate": _estimated(estimate) if estimate is not None else None,
-    }
-
-
-def _estimated(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "algorithm": estimate.algorithm,
-        "compute": estimate.compute,
-        "latency": estimate.latency,
-        "volume": estimate.volume,
-        "error": estimate.error,
-        "points": [
-            {
-                "nodes": point.nodes,
-                "ranks": point.ranks,
-                "throughput": point.throughput,
-                "low": point.low,
-                "high": point.high,
-            }
-            for point in estimate.points
-        ],
+        "estimate": estimate,
     }

@@ -71,7 +71,7 @@ def print_study(study: Study, wanted: Wanted) -> int:
         notice(line)
     if table.rows:
         files = {f"table.{texts.ENDINGS[form]}": text.encode() for form, text in shown.formats.items()}
-        files["table.json"] = (json.dumps(content, indent=1) + "\n").encode()
+        files["table.json"] = (json.dumps(to_plain(content), indent=1) + "\n").encode()
         _write(study.directory, files, wanted, lambda kind: draw(table, title, kind, estimate))
     if impossible is not None:
         raise impossible
