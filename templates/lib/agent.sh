@@ -13,6 +13,9 @@ dlrun_without_environment() { # PROGRAM...: run an agent that would put its envi
 }
 
 dlrun_follow_agent() { # end this rank when the agent ends: ssh does not report that to the ranks
+  # shellcheck source=processes.sh
+  declare -F _dlrun_stat >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
+  _dlrun_above=$(_dlrun_ancestors) # now: the agent may end while this rank is set up
   _dlrun_watch+=' _dlrun_watch_agent'
   _dlrun_late= # the launch time of the agent is unknown
 }
@@ -26,12 +29,8 @@ _dlrun_ancestors() { # print the processes above this script: they change when t
 }
 
 _dlrun_watch_agent() {
-  local above
-  # shellcheck source=processes.sh
-  declare -F _dlrun_stat >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
-  above=$(_dlrun_ancestors)
   while sleep 1 && kill -0 "$$" 2>/dev/null; do
-    if [[ $(_dlrun_ancestors) != "$above" ]]; then
+    if [[ $(_dlrun_ancestors) != "$_dlrun_above" ]]; then
       echo "dlrun: what had started rank $DLRUN_RANK is gone"
       kill -TERM "$$"
       return 0

@@ -19,6 +19,7 @@ from dlrun.frameworks.mpi import horovod
 from dlrun.frameworks.torch import accelerate, deepspeed, torch
 from dlrun.model.text import Text
 from tests import processes
+from tests.library import LIBRARY
 from tests.making import LOCAL, SLURM, plan_of, scripts_of, write_job
 from tests.unit.frameworks.making import RUN, SSH, only, problems, roles, run_process, shape, told, words
 
@@ -253,13 +254,41 @@ def test_a_rank_whose_connection_is_lost_ends(tmp_path):
     said, _ = job.communicate(timeout=240)
     assert job.returncode == 3, said
     log = tmp_path / "logs" / "rank-0.log"
-    deadline = time.monotonic() + 240
-    while "what had started rank 0 is gone" not in log.read_text() and time.monotonic() < deadline:
-        time.sleep(0.1)
     pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 240
     while (alive := Path(f"/proc/{pid}").exists()) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not alive, log.read_text()
+    assert "what had started rank 0 is gone" in log.read_text()
+
+
+LOST_IN_SET_UP = """#!/bin/bash
+DLRUN_JOB_DIR=$1
+DLRUN_RANK=0
+_dlrun_watch=
+source "$1/lib/agent.sh"
+dlrun_follow_agent
+touch followed
+until [[ -e lost ]]; do sleep 0.05; done
+_dlrun_watch_agent &
+for ((waited = 0; waited < 600; waited++)); do sleep 0.1; done
+"""
+
+
+def test_a_rank_whose_agent_ends_during_its_set_up_ends(tmp_path):
+    """Checks, mounts and limits of cores come before the program and what runs beside it; they may take minutes."""
+    (tmp_path / "lib").symlink_to(LIBRARY)
+    (tmp_path / "rank.sh").write_text(LOST_IN_SET_UP)
+    started = [
+        "bash",
+        "-c",
+        'bash rank.sh "$PWD" >rank.log 2>&1 & echo $!; until [[ -e followed ]]; do sleep 0.05; done',
+    ]
+    agent = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    rank = psutil.Process(int(agent.stdout))
+    (tmp_path / "lost").touch()
+    rank.wait(30)
+    assert (tmp_path / "rank.log").read_text() == "dlrun: what had started rank 0 is gone\n"
 
 
 NESTED = f"""#!/bin/bash
