@@ -1,27 +1,26 @@
-"""What `dlrun scale` prints and writes: tables, notes, pictures, estimates and ratios."""
+"""What `dlrun scale` prints: tables, notes, estimates and ratios."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import Invalid
 from dlrun.jobs.queue.study import Study
-from dlrun.jobs.records.directories import write_table
 from dlrun.model.json_codec import to_plain
-from dlrun.system.writing import cannot_write, refuse_existing, write_output
+from dlrun.system.writing import refuse_existing
 from dlrun.terminal.printing import echo, echo_data, emit, notice
 from dlrun.terminal.table import Column, show
 from dlrun.trials.scale import texts
 from dlrun.trials.scale.compare import Ratio
 from dlrun.trials.scale.document import document
 from dlrun.trials.scale.estimate import Estimate, requested
+from dlrun.trials.scale.files import write
 from dlrun.trials.scale.measured import measured_runs
 from dlrun.trials.scale.notes import notes, without_result
-from dlrun.trials.scale.picture import KINDS, Kind, draw
+from dlrun.trials.scale.picture import KINDS, draw
 from dlrun.trials.scale.table import tabulate
 from dlrun.trials.scale.texts import Shown
 
@@ -70,9 +69,10 @@ def print_study(study: Study, wanted: Wanted) -> int:
     for line in lines:
         notice(line)
     if table.rows:
-        files = {f"table.{texts.ENDINGS[form]}": text.encode() for form, text in shown.formats.items()}
-        files["table.json"] = (json.dumps(to_plain(content), indent=1) + "\n").encode()
-        _write(study.directory, files, wanted, lambda kind: draw(table, title, kind, estimate))
+        write(
+            study.directory, shown.formats, content, lambda kind: draw(table, title, kind, estimate),
+            every=wanted.files, picture=wanted.picture, force=wanted.force,
+        )  # fmt: skip
     if impossible is not None:
         raise impossible
     return 1 if bad else 0
@@ -100,41 +100,6 @@ def _show(shown: Shown, form: str, estimate: Estimate | None) -> None:
         f"  seconds per sample: compute {estimate.compute:.3g}, latency {estimate.latency:.3g}, "
         f"volume {estimate.volume:.3g}"
     )
-
-
-def _write(
-    directory: Path, files: Mapping[str, bytes], wanted: Wanted, drawn: Callable[[Kind], bytes]
-) -> None:
-    """Write these files and the pictures into the directory of the study, and the picture that `--picture` names."""
-    own = wanted.picture.suffix[1:] if wanted.picture is not None else None
-    pictures, fault = dict[str, bytes](), None
-    try:
-        pictures = {kind: drawn(kind) for kind in KINDS if wanted.files or kind == own}
-    except Invalid as error:
-        fault = error
-    if wanted.files:
-        if fault is not None:
-            notice(f"no plot: {fault.message}\n   = help: {fault.help}")
-        every = {**files, **{f"scaling.{kind}": picture for kind, picture in pictures.items()}}
-        wrote = [name for name, data in every.items() if _save(directory / name, data)]
-        for name in every.keys() - set(wrote):
-            notice(
-                f"kept {directory / name}: it was changed, or is not dlrun's; the new one is written once it has another name"
-            )
-        if wrote:
-            notice(f"wrote {', '.join(wrote)} in {directory}")
-    if wanted.picture is not None and own is not None:
-        if fault is not None:
-            raise fault
-        write_output(wanted.picture, pictures[own], force=wanted.force)
-        notice(f"wrote {wanted.picture}")
-
-
-def _save(path: Path, content: bytes) -> bool:
-    try:
-        return write_table(path, content)
-    except OSError as error:
-        raise OperationFailed(cannot_write(path, error)) from None
 
 
 def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *, as_json: bool) -> None:
