@@ -160,7 +160,6 @@ for version in 3.6 3.8 3.13 3.14; do
   fi
   if ((${#suites[@]} == 2)); then reported; fi
 done
-reported
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
 reported
 finished

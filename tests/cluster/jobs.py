@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,14 @@ SLURM_SITE: dict[str, Any] = {
     "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
 }
 """Nodes of two packages with four cores each."""
+LISTED = {
+    "slurm": (
+        "squeue --noheader --format=%%A --jobs=%s --states=pending,running,suspended,configuring,completing",
+        r"^%s$",
+    ),
+    "gridengine": ("qstat -u '*' # %s", r"^ *%s "),
+}
+"""A command that asks the scheduler alone for a job, and the line that it prints while the job waits or runs."""
 
 
 class User:
@@ -41,6 +50,7 @@ class User:
         self.directory.mkdir(mode=0o777)
         self.directory.chmod(0o777)
         self.write("site.yaml", site)
+        self._places = dict[str, Path]()
 
     def write(self, name: str, content: dict[str, Any] | str) -> Path:
         """A file in the user's directory, YAML from data."""
@@ -83,24 +93,35 @@ class User:
     def ended(self, job_id: str, within: float = 120) -> list[dict[str, Any]]:
         """Wait for a job's end; returns its runs."""
         deadline = time.monotonic() + within
+        # Many tests wait beside each other: dlrun itself is asked once the scheduler lists the job no more.
+        while job_id.isdigit() and time.monotonic() < deadline and self._listed(job_id):
+            time.sleep(0.3)
         while True:
+            asked = time.monotonic()
             runs = self.state(job_id)
             if all(run["state"] not in ("pending", "held", "running", "ending", "unknown") for run in runs):
                 return runs
             assert time.monotonic() < deadline, runs
-            time.sleep(0.5)
+            time.sleep(max(0.5, time.monotonic() - asked))
+
+    def _listed(self, job_id: str) -> bool:
+        command, line = LISTED.get(self.cluster.spec.scheduler, ("true # %s", "(?!)%s"))
+        said = self.cluster.on("login", ["bash", "-c", command % job_id], user=self.name).stdout
+        return re.search(line % job_id, said, re.MULTILINE) is not None
 
     def running(self, job_id: str, within: float = 60) -> None:
         """Wait until the scheduler has started a job; its script may have done nothing yet."""
-        deadline = time.monotonic() + within
-        while self.state(job_id)[0]["state"] != "running":
-            assert time.monotonic() < deadline, self.state(job_id)
-            time.sleep(0.3)
+        await_true(lambda: self.state(job_id)[0]["state"] == "running", within, f"job {job_id} to run")
 
     def job_dir(self, job_id: str) -> Path:
-        """The job's directory, readable from here."""
+        """The job's directory, readable from here: where an id's job was found it stays."""
+        if job_id in self._places:
+            return self._places[job_id]
         (job,) = json.loads(self.dlrun("status", job_id, "--json").stdout)["jobs"]
-        return Path(job["directory"])
+        place = Path(job["directory"])
+        if job_id[:1].isdigit():
+            self._places[job_id] = place
+        return place
 
     def why(self, job_id: str) -> dict[str, Any]:
         """The one answer of `dlrun why --json`."""

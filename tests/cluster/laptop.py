@@ -207,9 +207,11 @@ class Laptop:
     def ended(self, job: str, within: float = 120) -> dict[str, Any]:
         """Wait for a job's end; what is known of its first run then."""
         deadline = time.monotonic() + within
+        asked = time.monotonic()
         while (run := self.job(job)["runs"][0])["state"] in ("pending", "running", "ending", "unknown"):
             assert time.monotonic() < deadline, run
-            time.sleep(0.5)
+            time.sleep(max(0.5, time.monotonic() - asked))
+            asked = time.monotonic()
         return dict(run)
 
     def jobs_called(self, name: str) -> list[str]:
