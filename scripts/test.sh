@@ -90,8 +90,8 @@ if ! (($#)); then
   exit "$failed"
 fi
 
-# Two in five of the examples, and of the slow cases of large matrices; DLRUN_EXAMPLES=1 tries all, which takes much longer.
-export DLRUN_EXAMPLES=${DLRUN_EXAMPLES:-0.4}
+# One in five of the examples, and of the slow cases of large matrices; DLRUN_EXAMPLES=1 tries all, which takes much longer.
+export DLRUN_EXAMPLES=${DLRUN_EXAMPLES:-0.2}
 
 # The packages that only some tests need; without a registry of packages, those are skipped by name.
 scripts/setup.sh dev whole || echo "the packages of the group whole are not there: tests that need them are skipped"
