@@ -26,6 +26,11 @@ def directory(name: str) -> Path:
     return installed if _FILES is not None or installed.is_dir() else _PACKAGE.parent / name
 
 
+def beside(module: str, name: str) -> str:
+    """The path of a file that is shipped beside a module, from its `__file__`."""
+    return str(Path(module).with_name(name))
+
+
 def packed(path: str | Path) -> bytes | None:
     """The content of a file in `dlrun.pyz`; None for any other path."""
     if _FILES is None:

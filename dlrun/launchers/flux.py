@@ -8,16 +8,16 @@ Without `exit-on-error` the tasks of a run continue for 30 s (`exit-timeout`) af
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
+from dlrun.resources import beside
 
 NAME = "flux"
 IDENTITY = Identity(rank=Shell("$FLUX_TASK_RANK"), local_rank=Shell("$FLUX_TASK_LOCAL_ID"))
-LIBRARY: tuple[str, ...] = ("start", str(Path(__file__).with_name("flux-run")))
+LIBRARY: tuple[str, ...] = ("start", beside(__file__, "flux-run"))
 MPI: bool | None = None  # by PMI, where the MPI was built for it
 
 _BOUND = ("-o", "cpu-affinity=per-task", "-o", "gpu-affinity=per-task")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
+from dlrun.resources import beside
 
 NAME = "local"
 IDENTITY = Identity(
@@ -18,7 +18,7 @@ IDENTITY = Identity(
     local_size=Shell("${DLRUN_LOCAL_SIZE-}"),
     node=Shell("${DLRUN_NODE_RANK-}"),
 )
-LIBRARY: tuple[str, ...] = ("start", str(Path(__file__).with_name("local")))
+LIBRARY: tuple[str, ...] = ("start", beside(__file__, "local"))
 PLACE: Literal["machine"] = "machine"
 MPI = False
 STEPS = False

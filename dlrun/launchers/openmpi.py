@@ -7,12 +7,12 @@ environment: both are set here (Open MPI documentation, mpirun(1); seen with 4.1
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Identity
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
+from dlrun.resources import beside
 
 NAME = "openmpi"
 IDENTITY = Identity(
@@ -22,7 +22,7 @@ IDENTITY = Identity(
 )
 # Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
-LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("openmpi")),)
+LIBRARY: tuple[str, ...] = (beside(__file__, "openmpi"),)
 MPI = True
 LIBRARIES = ("openmpi", "ucx")
 PROGRAMS = ("mpirun", "mpiexec")

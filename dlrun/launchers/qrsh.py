@@ -6,16 +6,16 @@ The parallel environment needs `control_slaves TRUE`. As with ssh, environment a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from dlrun.launchers import ssh
 from dlrun.launchers.protocol import Step
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
+from dlrun.resources import beside
 
 NAME = "qrsh"
 IDENTITY = ssh.IDENTITY
-LIBRARY: tuple[str, ...] = ("start", "ssh", str(Path(__file__).with_name("qrsh")))
+LIBRARY: tuple[str, ...] = ("start", "ssh", beside(__file__, "qrsh"))
 MPI = False
 STEPS = False
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
+from dlrun.resources import beside
 from dlrun.schedulers.flux.directives import PREFIX, array, directives
 from dlrun.schedulers.flux.ending import LOOK as LOOK_AT_END, parse_ending
 from dlrun.schedulers.flux.ids import ID, each, plain, recorded
@@ -29,14 +29,14 @@ BY_HAND = "flux batch"
 # FLUX_JOB_ID is not set in a batch script, which is the initial program of an instance; this is the id of the instance.
 JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
 ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
-LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("flux")), "resubmit")
+LIBRARY: tuple[str, ...] = (beside(__file__, "flux"), "resubmit")
 HOSTS = r"flux hostlist --expand --delimiter='\n' local"
 # Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
 REPLACES_FIRST_NODE = False
 HIDES_ENVIRONMENT = True
 # `flux batch --signal` signals every broker, and SIGUSR1 ends the brokers of other nodes, so the job script sends the signal.
 WRITES_IN_PLACE = True
-FINDER = str(Path(__file__).with_name("find_flux"))
+FINDER = beside(__file__, "find_flux")
 # `flux run` reports a lost node, but the job continues, so REPORTS_LOST_NODES stays false.
 STEPS = "flux"
 POINTS_INSIDE = True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from dlrun.model.job import BY_SIGNAL, UNNAMED, JobStatus, ReportedState, State
 from dlrun.model.text import Shell, digits
+from dlrun.resources import beside
 from dlrun.schedulers.dates import from_ctime, seconds
 from dlrun.schedulers.gridengine import accounting, waiting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
@@ -37,14 +37,14 @@ JOB_ID = Shell("$JOB_ID")
 ID = "[0-9]{1,12}"
 # Grid Engine numbers tasks from 1; dlrun numbers points from 0.
 ARRAY_INDEX = Shell("$((SGE_TASK_ID - 1))")
-LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("gridengine")),)
+LIBRARY: tuple[str, ...] = (beside(__file__, "gridengine"),)
 RESTARTS = Shell("$(dlrun_ge_restarts)")
 HOSTS = "dlrun_ge_hosts"
 REQUEUE = "dlrun_ge_requeue"
 # $TASK_ID in the path of the log counts from 1, so WRITES_IN_PLACE stays false.
 # sge_execd writes the paths of a job into a file of lines, which the shepherd reads (exec_job.c).
 PATTERNS = r"\n"
-FINDER = str(Path(__file__).with_name("find_gridengine"))
+FINDER = beside(__file__, "find_gridengine")
 LAUNCHER = "qrsh"
 ACCOUNT_OPTION = "-P"
 HISTORY_DELAY = 20  # accounting_flush_time is 15 s by default, sge_conf(5)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Literal
 
 from dlrun.errors import Invalid
@@ -16,6 +15,7 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell, digits
 from dlrun.model.units import Bytes, many
+from dlrun.resources import beside
 from dlrun.schedulers.dates import seconds
 from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_gpu_type
 from dlrun.schedulers.pbs import acceptance, accounting, clients, components, directives as pbs, qstat
@@ -38,7 +38,7 @@ CLIENT = "qsub"
 # The task id `12[3].server` becomes the array id `12[].server`: dlrun records one id for all tasks.
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
-LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("pbs")), "resubmit")
+LIBRARY: tuple[str, ...] = (beside(__file__, "pbs"), "resubmit")
 RESTARTS = Shell(clients.restarts("run_count"))
 HOSTS = components.HOSTS
 IDS_NAME_CLUSTER = True
@@ -48,7 +48,7 @@ ROLES_INSIDE = True
 COMPONENTS = components.COMPONENTS
 # qsub(1B): in `-o` this stands for the index of a subjob, and the path that qsub makes begins with the directory's.
 PATTERNS = r"\^array_index\^|\n"
-FINDER = str(Path(__file__).with_name("find_pbs"))
+FINDER = beside(__file__, "find_pbs")
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"

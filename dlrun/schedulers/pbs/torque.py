@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
+from dlrun.resources import beside
 from dlrun.schedulers.pbs import acceptance, clients, openpbs, qstat, torque_directives
 from dlrun.schedulers.pbs.directives import PREFIX
 from dlrun.schedulers.pbs.options import TORQUE as OPTIONS
@@ -30,11 +30,11 @@ queue_rules, parse_queue_rules = openpbs.queue_rules, openpbs.parse_queue_rules
 CLIENT = "qsub"
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
-LIBRARY: tuple[str, ...] = (str(Path(__file__).with_name("pbs")), "resubmit")
+LIBRARY: tuple[str, ...] = (beside(__file__, "pbs"), "resubmit")
 RESTARTS = Shell(clients.restarts("start_count"))
 IDS_NAME_CLUSTER = True
 PATTERNS = r"\n"  # qsub sends the path as one line of the job's attributes
-FINDER = str(Path(__file__).with_name("find_pbs"))
+FINDER = beside(__file__, "find_pbs")
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plan import Directive
 from dlrun.model.text import lazy_pattern
+from dlrun.resources import beside
 from dlrun.schedulers.protocol import Components
 
 _OF_SCRIPT = (
@@ -43,7 +43,7 @@ def _option(text: str) -> str:
 
 
 COMPONENTS = Components(
-    hosts="dlrun_component_hosts", join=join, library=(str(Path(__file__).with_name("slurm-components")),)
+    hosts="dlrun_component_hosts", join=join, library=(beside(__file__, "slurm-components"),)
 )
 
 

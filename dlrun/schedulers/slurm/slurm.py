@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from dlrun.model.text import Shell, Text
+from dlrun.resources import beside
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import every_line_matches, printed_id
 from dlrun.schedulers.slurm import accounting, components, granted
@@ -52,7 +52,7 @@ OUTLIVES_FIRST_NODE = True
 POINTS_INSIDE = True
 ROLES_INSIDE = True
 COMPONENTS = components.COMPONENTS
-FINDER = str(Path(__file__).with_name("find_slurm"))
+FINDER = beside(__file__, "find_slurm")
 STEPS = "srun"
 LAUNCHER = "srun"
 LISTED_GPUS: Literal["gres"] = "gres"
@@ -70,7 +70,7 @@ ALLOCATION = Allocation(
     gpus=" --gpus-per-node={gpus}",
     query=("scontrol", "show", "job", "--details", "--oneliner"),
     parse=granted.parse,
-    library=(str(Path(__file__).with_name("slurm-allocation")),),
+    library=(beside(__file__, "slurm-allocation"),),
     without=(
         "--output",
         "--error",
