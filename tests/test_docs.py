@@ -172,9 +172,13 @@ def test_variables_that_pages_name_exist():
     )
     named = {name for text in PAGES.values() for name in re.findall(r"DLRUN_[A-Z]+(?:_[A-Z]+)*", text)}
     named -= {f"DLRUN_ROLE_MODEL_{value.upper()}" for value in ROLE_VALUES}
-    named -= {"DLRUN_PASSED", "DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
-    tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/*/*.py"))
-    read_by = {name: tests if name.startswith("DLRUN_TEST_") else code for name in named}
+    named -= {"DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
+    of_tests = [
+        path for pattern in ("tests/*.py", "tests/*/*.py", "scripts/*.sh") for path in ROOT.glob(pattern)
+    ]
+    tests = "".join(path.read_text(encoding="utf-8") for path in of_tests if path.name != "test_docs.py")
+    own = ("DLRUN_TEST_", "DLRUN_EXAMPLES", "DLRUN_PASSED")
+    read_by = {name: tests if name.startswith(own) else code for name in named}
     assert {name for name, where in read_by.items() if not re.search(rf"{name}\b|{name}_\b", where)} == set()
 
 
