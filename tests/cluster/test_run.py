@@ -309,18 +309,6 @@ def check_example(said: str, library: str) -> None:
     assert len(set(re.findall(r"parameters (\w+)", said))) == 1, said
 
 
-CONTROLLERS = {"Gloo": (), "MPI": ("--launcher", "openmpi")}
-"""What Horovod's ranks find each other by: MPI under the MPI's own launcher, Gloo under that of the scheduler."""
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("controller", CONTROLLERS)
-def test_horovod_trains_in_an_allocation(alice, controller):
-    done = salloc(alice, *example("horovod", *CONTROLLERS[controller]))
-    assert done.returncode == 0, done.stdout + done.stderr
-    check_example(done.stdout, controller)
-
-
 @pytest.mark.parametrize("on_node", [True, False])
 def test_plain_mpi_runs_in_an_allocation(alice, on_node):
     """Also where the allocation, or the step, was given one task on each node."""

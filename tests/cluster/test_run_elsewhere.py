@@ -32,7 +32,7 @@ from tests.cluster import (
 )
 from tests.cluster.hosts import await_none, await_true
 from tests.cluster.jobs import PYTHON, SLURM_SITE, User
-from tests.cluster.test_run import CONTROLLERS, check_example, example, of_roles
+from tests.cluster.test_run import check_example, example, of_roles
 from tests.frameworks.install import CACHE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -354,19 +354,6 @@ def test_torch_trains(alice, way):
     code, log = batch(alice, way, f"{LINE} --set placement.threads=1 -- {PYTHON}/python {train} --epochs 2\n")
     assert code == 0, log
     assert "with 4 ranks, replicas equal" in log
-
-
-@pytest.mark.torch
-@pytest.mark.usefixtures("nothing_is_left")
-@pytest.mark.parametrize("controller", CONTROLLERS)
-def test_horovod_trains(alice, way, cluster, controller):
-    if controller == "MPI" and cluster.spec.scheduler == "flux":
-        pytest.skip(
-            "Horovod is built with Debian's Open MPI, which ends with a segmentation fault in a job of Flux"
-        )
-    code, log = batch(alice, way, f"{shlex.join(example('horovod', *CONTROLLERS[controller]))}\n")
-    assert code == 0, log
-    check_example(log, controller)
 
 
 @pytest.mark.usefixtures("nothing_is_left")
