@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Dlrun, wait_for
+from tests.examples import cases
 from tests.ports import free_port
 from tests.programs import works
 
@@ -252,8 +253,7 @@ while True:
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["USR2", "HUP", "INT", "TERM"])
+@pytest.mark.parametrize("name", cases(["USR2", "HUP", "INT", "TERM"], quick=0))
 def test_any_early_signal_reaches_the_ranks(dlrun, name):
     (dlrun.place / "train.py").write_text(CHECKPOINT.replace("{signal}", f"SIG{name}"))
     spec = "command: [python3, train.py]\nresources: {ranks_per_node: 2, walltime: 90s}\n"

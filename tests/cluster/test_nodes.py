@@ -11,6 +11,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, slurm, why_not
 from tests.cluster.hosts import await_none, await_true
 from tests.cluster.jobs import User, bash
+from tests.examples import cases
 
 pytestmark = [
     pytest.mark.cluster,
@@ -185,7 +186,7 @@ def unless_restarted(alice: User, job: str, hosts: list[str]) -> list[str]:
     return [queue, *seen, alice.log(job)]
 
 
-@pytest.mark.parametrize("requeue", [0, 1])
+@pytest.mark.parametrize("requeue", cases([1, 0], quick=1))  # the other one of roles: test_role_nodes.py
 def test_the_loss_of_the_first_node_ends_or_requeues_the_job(alice, cluster, requeue):
     """With --no-kill, Slurm lets a job live on that has lost the node of its script."""
     wait = "while [ ! -e {{ job_dir }}/go ]; do sleep 0.5; done; echo done"

@@ -11,6 +11,7 @@ import pytest
 from tests.cluster import Cluster, ClusterSpec, NodeType, slurm, test_roles, why_not
 from tests.cluster.hosts import await_none, await_true
 from tests.cluster.test_nodes import SITE, unless_restarted
+from tests.examples import cases
 
 pytestmark = [
     pytest.mark.cluster,
@@ -157,7 +158,7 @@ def test_all_roles_start_again_when_a_node_dies(alice, cluster, order):
         cluster.start_node(victim)
 
 
-@pytest.mark.parametrize("requeue", [0, 1])
+@pytest.mark.parametrize("requeue", cases([0, 1], quick=1))  # the other one: test_nodes.py
 def test_the_loss_of_the_first_node_ends_or_requeues_the_job(alice, cluster, requeue):
     """With --no-kill, Slurm lets a job live on that has lost the node of its script."""
     job = submit(alice, "learner.py", **({"on_failure": {"requeue": requeue}} if requeue else {}))

@@ -27,6 +27,7 @@ from tests.cluster import (
 )
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.examples import cases
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -338,7 +339,7 @@ def test_what_the_scheduler_changed(alice, kind, cluster, administer):
     alice.ended(job)
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", cases([0, 1], quick=1))
 def test_a_host_that_does_not_answer(alice, kind, cluster, which):
     """Grid Engine counts its jobs as running, or as being deleted, for good."""
     if kind != "gridengine":

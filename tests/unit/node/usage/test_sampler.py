@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,6 +22,7 @@ from dlrun.node.usage import ranks, sampler
 from dlrun.node.usage.sampler import Recording
 
 from tests import programs
+from tests.examples import cases
 
 SAMPLER = [sys.executable, "-c", "from dlrun.node.usage.sampler import main; main()"]
 BURN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass\n"
@@ -130,10 +131,11 @@ def frozen(process: int) -> Iterator[None]:
     trace(17, process)  # PTRACE_DETACH
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", [signalled, frozen])
-@pytest.mark.parametrize("while_it", ["waits", "samples"])
-@pytest.mark.parametrize("stopped", ["both", "idle", "sampler"])
+SUSPENDED = product(["both", "idle", "sampler"], ["samples", "waits"], [frozen, signalled])
+"""What is stopped, what it does meanwhile, and how."""
+
+
+@pytest.mark.parametrize(("stopped", "while_it", "way"), cases(SUSPENDED, quick=0))
 def test_it_goes_on_after_its_job_was_suspended(tmp_path, stopped, while_it, way):
     """Slurm stops and continues all processes of a job; if only the sampler is stopped, the rank's time goes on."""
     (tmp_path / "usage").mkdir()
