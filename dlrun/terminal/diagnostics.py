@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from dlrun.config.secret_names import without_secrets
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
 from dlrun.model.text import visible
 from dlrun.terminal.printing import json_text
+
+Form: TypeAlias = Literal["text", "concise", "json"]
+"""How problems are shown."""
 
 _WINDOW = 100
 """Characters of a long source line that are shown."""
@@ -22,15 +25,15 @@ _TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,:{}\[\]\"']+")
 _COLOURS = {"error": "1;31", "warning": "1;33", "frame": "1;34", "help": "1;36", "bold": "1"}
 
 
-def report(error: InvalidFile, *, form: str = "text", colour: bool = False) -> str:
+def report(error: InvalidFile, *, form: Form = "text", colour: bool = False) -> str:
     """All problems of a file, in order of place; the text ends with a line break."""
     return report_problems(error.problems, error.sources, form=form, colour=colour)
 
 
 def report_problems(
-    problems: Sequence[Problem], sources: Mapping[str, str], *, form: str = "text", colour: bool = False
+    problems: Sequence[Problem], sources: Mapping[str, str], *, form: Form = "text", colour: bool = False
 ) -> str:
-    """Problems as `text`, `concise` or `json`; `sources` has the text of each file, by its name in the origins."""
+    """Problems as text; `sources` has the text of each file, by its name in the origins."""
     if form == "json":
         return "".join(json_text(as_json(p)) + "\n" for p in problems)
     if form == "concise":

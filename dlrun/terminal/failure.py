@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
+from typing import get_args
 
 import click
 
@@ -26,7 +27,7 @@ from dlrun.system.private import state_directory
 from dlrun.system.writing import replace
 from dlrun.terminal import streams
 from dlrun.terminal.colour import wanted
-from dlrun.terminal.diagnostics import as_json, report as report_problems
+from dlrun.terminal.diagnostics import Form, as_json, report as report_problems
 from dlrun.terminal.printing import echo, echo_drawn, echo_json, masked, notice
 from dlrun.terminal.streams import OutputFailed
 
@@ -110,8 +111,7 @@ def damaged_byte_code(error: BaseException | None) -> str | None:
 
 def _reported(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, InvalidFile):
-        form = _option(arguments, "--error-format", "text")
-        echo_drawn(report_problems(error, form=form, colour=_colour(arguments)), err=True)
+        echo_drawn(report_problems(error, form=_error_form(arguments), colour=_colour(arguments)), err=True)
         return error.exit_code
     if isinstance(error, DlrunError):
         if isinstance(error, Interrupted):
@@ -136,7 +136,7 @@ def _reported(error: Exception, arguments: Sequence[str]) -> int:
 
 def _print_error(message: str, help: str | None, code: int, arguments: Sequence[str]) -> None:
     """Print an error in the format of `--error-format`; in JSON with the keys of a problem in a file."""
-    if _option(arguments, "--error-format", "text") != "json":
+    if _error_form(arguments) != "json":
         _print_message(message, help, _colour(arguments))
         return
     problem = Problem(message=message, help=help or "")
@@ -173,6 +173,11 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
         _colour(arguments),
     )
     return BUG
+
+
+def _error_form(arguments: Sequence[str]) -> Form:
+    given = _option(arguments, "--error-format", "text")
+    return next((form for form in get_args(Form) if form == given), "text")
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:

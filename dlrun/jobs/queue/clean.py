@@ -129,7 +129,7 @@ def study_of(word: str) -> Path | None:
     return None
 
 
-_STUDIES = ("scaling study", "tuning")
+_STUDIES: tuple[ownership.Kind, ...] = ("scaling study", "tuning")
 
 
 @contextmanager

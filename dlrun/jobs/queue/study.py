@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.jobs.clusters import control
@@ -25,7 +25,7 @@ from dlrun.jobs.records.validation import decoded, encoded, read_json, run_state
 from dlrun.model.spec import Metric
 
 RECORD = "study.json"
-KIND = "scaling study"
+KIND: Final = "scaling study"
 """Of the list of what dlrun wrote in the directory (`ownership`)."""
 _IN_PROGRESS = 30.0
 """Seconds to wait for the scheduler's client of a killed dlrun."""

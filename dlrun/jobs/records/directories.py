@@ -145,7 +145,7 @@ def written_list(
     )
 
 
-def is_free(directory: Path, kind: str) -> bool:
+def is_free(directory: Path, kind: ownership.Kind) -> bool:
     """Whether a study or tuning can begin here: nothing is there, or the beginning of one that was killed."""
     try:
         return ownership.is_own(directory, kind) or all(
@@ -157,7 +157,7 @@ def is_free(directory: Path, kind: str) -> bool:
         return False
 
 
-def begin(directory: Path, kind: str, records: Iterable[str]) -> None:
+def begin(directory: Path, kind: ownership.Kind, records: Iterable[str]) -> None:
     """Make the directory of a study or tuning, or go on in one; raises OSError, also if it has files and no list of this kind.
 
     records: files whose content changes, and directories of jobs (with `/`).
@@ -176,7 +176,7 @@ def begin(directory: Path, kind: str, records: Iterable[str]) -> None:
     writing.create(directory / ownership.LIST, text, mode=0o600, temporary_name=name)
 
 
-def require_list(directory: Path, kind: str, command: str) -> None:
+def require_list(directory: Path, kind: ownership.Kind, command: str) -> None:
     """Raise Invalid for a study or tuning in which dlrun must not write; command: reads it all the same."""
     if not ownership.is_own(directory, kind):
         raise Invalid(

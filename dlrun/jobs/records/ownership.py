@@ -14,7 +14,7 @@ import secrets
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dlrun.model.record import record
 from dlrun.system.paths import open_regular
@@ -28,6 +28,9 @@ _FIRST_LINE = 8192
 """Maximum bytes of the first line: a path has at most 4096."""
 _MOST = 64 << 20
 """Maximum bytes of a list: that of a job of 100,000 ranks with one log a node has 2 MB."""
+
+Kind: TypeAlias = Literal["job", "scaling study", "tuning"]
+"""What a directory that dlrun made is of."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -45,13 +48,13 @@ class Proof:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The list of a directory; kind: `job`, `scaling study` or `tuning`.
+    """The list of a directory; `kind` is empty where there is none.
 
     place, inode: path and inode of the directory when it was made; files: path -> proof; job, runs: names that the job may
     write; removing: a removal was interrupted.
     """
 
-    kind: str
+    kind: Kind | Literal[""]
     token: str
     place: str
     inode: int | None
@@ -72,7 +75,7 @@ def new_token() -> str:
 
 
 def text(
-    kind: str,
+    kind: Kind,
     place: Path | str,
     token: str,
     *,
@@ -153,7 +156,7 @@ def _keyed(token: str, number: str) -> str:
     return _digest(f"{token} {number}".encode())[:16]
 
 
-def is_own(directory: Path, kind: str = "job") -> bool:
+def is_own(directory: Path, kind: Kind = "job") -> bool:
     """Whether dlrun made the directory: it has this user's list, with a token, of this kind."""
     return _first_line(directory, kind) is not None
 
@@ -165,7 +168,7 @@ def made_by(directory: Path) -> Mapping[str, object] | None:
     return None if header is None else by if isinstance(by, dict) else {}
 
 
-def _first_line(directory: Path, kind: str | None) -> dict[str, Any] | None:
+def _first_line(directory: Path, kind: Kind | None) -> dict[str, Any] | None:
     return _header(_object(_content(directory, _FIRST_LINE).partition(b"\n")[0]), kind)
 
 
@@ -194,7 +197,7 @@ def _object(line: bytes) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _header(line: dict[str, Any], kind: str | None) -> dict[str, Any] | None:
+def _header(line: dict[str, Any], kind: Kind | None) -> dict[str, Any] | None:
     known = line.get("version") == _VERSION and isinstance(line.get("dlrun"), str)
     token, place = line.get("token"), line.get("place")
     if not known or not (isinstance(token, str) and token and isinstance(place, str)):

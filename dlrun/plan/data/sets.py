@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dlrun.model.data import DataSet, NodeLocal, ResultsPlan, is_hub
 from dlrun.model.observed import DataSize, HubCopy
-from dlrun.model.plan import DataPlan
+from dlrun.model.plan import DataPlan, Strategy
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding, lazy_pattern
@@ -195,7 +195,7 @@ def _check_credentials(spec: Spec, ledger: Ledger) -> None:
                 )
 
 
-def _check_proof(name: str, data: DataSet, strategy: str, because: str, ledger: Ledger) -> bool:
+def _check_proof(name: str, data: DataSet, strategy: Strategy, because: str, ledger: Ledger) -> bool:
     """Whether the content of a data set is to be proved; a problem if no copy of the whole set is made."""
     wanted = next((k for k in ("version", "checksums") if getattr(data, k)), None)
     if wanted and (strategy == "in_place" or (strategy == "shard" and wanted == "version")):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
+from dlrun.model.plan import Strategy
 from dlrun.model.record import record
 from dlrun.model.units import Bytes
 
@@ -44,7 +44,7 @@ class Choice:
     `room`: maximum bytes per node for strategy `part`.
     """
 
-    strategy: Literal["in_place", "copy", "shard", "pack", "image", "part"]
+    strategy: Strategy
     because: str
     advice: str = ""
     fallback: bool = False

@@ -8,6 +8,7 @@ import shlex
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.jobs.records import lock
@@ -21,7 +22,7 @@ from dlrun.trials.tune.race import Trial
 RECORD = "tune.json"
 TRIALS = "trials.jsonl"
 SPEC = "spec.yaml"
-KIND = "tuning"
+KIND: Final = "tuning"
 """Of the list of what dlrun wrote in the directory (`ownership`)."""
 
 
