@@ -21,10 +21,12 @@ dlrun_follow_agent() { # end this rank when the agent ends: ssh does not report 
 }
 
 _dlrun_ancestors() { # print the processes above this script: they change when the agent, or its connection, is gone
-  local pid=$$
+  local pid=$$ name
   while ((pid > 1)) && _dlrun_stat "$pid"; do
     pid=${_dlrun_fields[1]}
     printf ' %s' "$pid"
+    # What is above a connection may end without it: a service that is restarted.
+    if { read -r name <"/proc/$pid/comm"; } 2>/dev/null && [[ $name == sshd* ]]; then return 0; fi
   done
 }
 

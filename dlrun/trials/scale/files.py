@@ -51,7 +51,7 @@ def write(
                     wrote.append(name)
             except OSError as error:
                 raise OperationFailed(cannot_write(path, error)) from None
-        for name in files.keys() - set(wrote):
+        for name in [name for name in files if name not in wrote]:
             notice(
                 f"kept {directory / name}: it was changed, or is not dlrun's; the new one is written once it has another name"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -289,6 +290,28 @@ def test_a_rank_whose_agent_ends_during_its_set_up_ends(tmp_path):
     (tmp_path / "lost").touch()
     rank.wait(30)
     assert (tmp_path / "rank.log").read_text() == "dlrun: what had started rank 0 is gone\n"
+
+
+@pytest.mark.slow
+def test_a_rank_outlives_a_restart_of_sshd_and_no_end_of_its_connection(tmp_path):
+    """A service that is restarted leaves its sessions running, as children of another process."""
+    (tmp_path / "lib").symlink_to(LIBRARY)
+    (tmp_path / "sshd").symlink_to(shutil.which("bash"))
+    (tmp_path / "lost").touch()
+    (tmp_path / "rank.sh").write_text(LOST_IN_SET_UP)
+    (tmp_path / "session").write_text('bash rank.sh "$PWD" >rank.log 2>&1 &\necho $! >rank\nwait\n')
+    (tmp_path / "service").write_text("./sshd session &\necho $! >connection\nwait\n")
+    service = subprocess.Popen(["./sshd", "service"], cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "followed").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    rank, connection = (psutil.Process(int((tmp_path / name).read_text())) for name in ("rank", "connection"))
+    service.kill()
+    service.wait(60)
+    with pytest.raises(psutil.TimeoutExpired):
+        rank.wait(4)
+    connection.kill()
+    rank.wait(30)
 
 
 NESTED = f"""#!/bin/bash
