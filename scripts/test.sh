@@ -6,7 +6,8 @@
 #   scripts/test.sh --contract   of the quick tests those of what users see (tests/contract.py)
 #   scripts/test.sh tests/unit   pytest with these arguments
 #
-# DLRUN_PASSED names a file: the quick tests write there what passed, and --all does not repeat it.
+# DLRUN_PASSED names a file: the quick tests write there what passed, and --all does not repeat it. DLRUN_TEMPORARY names a
+# directory for what tests leave, which stays.
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -37,13 +38,18 @@ fi
 
 # What runs beside the rest shows its report when it has ended.
 reports=$(mktemp -d)
+# What tests leave is removed at the end: ext4 without a journal looks for a place for a new file among all that were removed in
+# the last minutes, which takes a third of the time of tests with many files. Large files go with their test (tests/conftest.py).
+temporary=${DLRUN_TEMPORARY:-$reports/left}
+mkdir -p -- "$temporary"
+kept=(-o tmp_path_retention_policy=all)
 suites=()
 failed=0
 # shellcheck disable=SC2329  # a trap calls it
 finish() {
   local entry
   for entry in "${suites[@]}"; do kill "${entry##* }" 2>/dev/null || true; done
-  rm -rf -- "$reports"
+  rm -rf -- "$reports" || true # a test that failed may have left what cannot be removed
 }
 trap finish EXIT
 trap 'exit 143' TERM HUP
@@ -54,7 +60,7 @@ beside() { # NAME COMMAND...
   DLRUN_SUITES=$$ "$@" >"$reports/$name" 2>&1 &
   suites+=("$name $!")
 }
-suite() { beside "$1" pytest -q -r aR --durations=40 --durations-min=10 "${@:2}"; }
+suite() { beside "$1" pytest -q -r aR --durations=40 --durations-min=10 "${kept[@]}" --basetemp="$temporary/$1" "${@:2}"; }
 reported() { # wait for what runs, and show what each found
   local entry name pid
   for entry in "${suites[@]}"; do
@@ -85,7 +91,7 @@ if ! (($#)); then
   checked
   # Once beside these what each process would do again: pytest rewrites and compiles every module of the tests at its first run.
   pytest -q --collect-only "${own[@]}" >/dev/null || true # the run itself reports what is wrong
-  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal ${passed:+"--passed=$passed"} "${own[@]}" -m 'not slow' || failed=1
+  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal "${kept[@]}" --basetemp="$temporary/quick" ${passed:+"--passed=$passed"} "${own[@]}" -m 'not slow' || failed=1
   reported
   exit "$failed"
 fi
@@ -133,7 +139,7 @@ with_packages() { # NAME PYTHON: in a venv of its own, the tests of what depends
   local place=.cache/login-$1
   DLRUN_VENV=$place PYTHON=$2 nice -n 10 scripts/setup.sh test
   export DLRUN_EXAMPLES=0.1
-  exec nice -n 10 "$place/bin/python" -m pytest -q -n 2 -m 'not slow' tests/golden tests/errors tests/unit/config \
+  exec nice -n 10 "$place/bin/python" -m pytest -q -n 2 "${kept[@]}" --basetemp="$temporary/$1" -m 'not slow' tests/golden tests/errors tests/unit/config \
     tests/unit/importing tests/unit/system tests/unit/terminal tests/cli/test_commands.py tests/cli/test_json.py
 }
 sed -n '/^dependencies/,/^]/s/^ *"\(.*\)>=\(.*\)",$/\1==\2/p' pyproject.toml >"$reports/oldest.txt"

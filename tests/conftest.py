@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import signal
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -93,6 +94,33 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Let no collection of garbage look at the tests themselves."""
     gc.freeze()
     gc.enable()
+
+
+PASSED = pytest.StashKey[bool]()
+LARGE = 65536
+"""Bytes of a file that a test which passed does not leave where `scripts/test.sh` removes all others at the end."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if call.when == "call":
+        item.stash[PASSED] = report.passed
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    place = item.funcargs.get("tmp_path")
+    result = yield
+    kept = item.config.getini("tmp_path_retention_policy") == "all"
+    if place is not None and kept and item.stash.get(PASSED, False):
+        for directory, _, names in os.walk(place):
+            for path in (Path(directory, name) for name in names):
+                with suppress(OSError):
+                    if stat.S_ISREG((status := path.lstat()).st_mode) and status.st_size > LARGE:
+                        path.unlink()
+    return result
 
 
 HOMES = itertools.count()
