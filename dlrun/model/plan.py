@@ -189,7 +189,7 @@ class DataPlan:
 
     name: str = saved(pattern=WORD)
     source: str
-    strategy: Strategy
+    strategy: Literal["in_place", "copy", "shard", "pack", "image", "part"]
     path: Text
     because: str
     variable: str = saved(pattern=VARIABLE_NAME)
@@ -265,8 +265,6 @@ class CheckpointPlan:
     path: Text | None = None
 
 
-Strategy: TypeAlias = Literal["in_place", "copy", "shard", "pack", "image", "part"]
-"""How a data set reaches the nodes."""
 Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error"]
 """Causes of the failure of a run."""
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from dlrun.model.data import DataSet, NodeLocal, ResultsPlan, is_hub
 from dlrun.model.observed import DataSize, HubCopy
-from dlrun.model.plan import DataPlan, Strategy
+from dlrun.model.plan import DataPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding, lazy_pattern
@@ -18,6 +18,7 @@ from dlrun.plan.data.strategy import (
     GIVEN,
     NOTHING,
     Choice,
+    Strategy,
     choose_part,
     choose_strategy,
     known_size,

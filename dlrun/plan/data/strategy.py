@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
-from dlrun.model.plan import Strategy
 from dlrun.model.record import record
 from dlrun.model.units import Bytes
+
+Strategy: TypeAlias = Literal["in_place", "copy", "shard", "pack", "image", "part"]
+"""How a data set reaches the nodes, once that is chosen."""
 
 GIVEN = "from the spec"
 """The reason for a strategy that the user chose."""
