@@ -221,7 +221,7 @@ _dlrun_standby_did_it() { # the same, once it is not at work any more; it is ask
     asked=1
     [[ -z $alive ]] || sleep 0.2
   done
-  return 1
+  _dlrun_has_left # it may have done it, and ended, between the two looks
 }
 
 _dlrun_leave_and_note() { # the same, and a note for job.sh that it is done

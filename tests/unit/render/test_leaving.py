@@ -129,6 +129,19 @@ def test_that_step_waits_for_a_standby_that_is_at_work(tmp_path, code, killed, a
     assert call(tmp_path, lines).stdout == f"{answer}\n"
 
 
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_standby_that_ends_between_two_looks_has_done_it(tmp_path, code):
+    lines = f"""dlrun_source stage
+    _dlrun_index=0
+    mkdir "$DLRUN_RUN_DIR/kept"
+    export DLRUN_RUN_ID=7.0
+    grep() {{ echo {code} >"$DLRUN_RUN_DIR/kept/0"; command grep "$@"; }}
+    status=0
+    _dlrun_standby_did_it || status=$?
+    echo $status"""
+    assert call(tmp_path, lines).stdout == f"{code}\n"
+
+
 @pytest.mark.parametrize(("code", "copied"), [(0, ""), (1, "work results\n")])
 def test_what_the_standby_has_copied_is_not_copied_again(tmp_path, code, copied):
     lines = f"""dlrun_source stage
