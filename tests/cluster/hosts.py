@@ -151,11 +151,13 @@ def make_switch(pid: int, address: str) -> None:
     network(pid, ["link set lo up", *bridge])
 
 
-def await_true(condition: Callable[[], bool], seconds: float, what: str) -> None:
-    """Wait until `condition` holds; raises ClusterError naming `what` when it takes longer.
+def rest(began: float, least: float) -> None:
+    """Pause for `least` seconds, or as long as the look that `began` then took: many tests wait beside each other."""
+    time.sleep(max(least, time.monotonic() - began))
 
-    No more than half of the time is spent on looking: many tests wait beside each other.
-    """
+
+def await_true(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    """Wait until `condition` holds; raises ClusterError naming `what` when it takes longer."""
     deadline = time.monotonic() + seconds
     pause = 0.01
     while True:
@@ -165,7 +167,7 @@ def await_true(condition: Callable[[], bool], seconds: float, what: str) -> None
         if time.monotonic() > deadline:
             msg = f"waited {seconds:.0f} s for {what}"
             raise ClusterError(msg)
-        time.sleep(max(pause, time.monotonic() - began))
+        rest(began, pause)
         pause = min(0.1, pause * 1.5)
 
 

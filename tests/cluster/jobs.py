@@ -17,7 +17,7 @@ import yaml
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition
 from tests.cluster.errors import ClusterError
-from tests.cluster.hosts import await_true
+from tests.cluster.hosts import await_true, rest
 
 PYTHON = Path(sys.executable).parent
 SLURM_SITE: dict[str, Any] = {
@@ -97,12 +97,12 @@ class User:
         while job_id.isdigit() and time.monotonic() < deadline and self._listed(job_id):
             time.sleep(0.3)
         while True:
-            asked = time.monotonic()
+            began = time.monotonic()
             runs = self.state(job_id)
             if all(run["state"] not in ("pending", "held", "running", "ending", "unknown") for run in runs):
                 return runs
             assert time.monotonic() < deadline, runs
-            time.sleep(max(0.5, time.monotonic() - asked))
+            rest(began, 0.5)
 
     def _listed(self, job_id: str) -> bool:
         command, line = LISTED.get(self.cluster.spec.scheduler, ("true # %s", "(?!)%s"))

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from tests.cluster import Cluster
+from tests.cluster.hosts import rest
 from tests.cluster.sshd import SECOND_FACTOR
 
 PROGRAMS = Path(sys.executable).parent
@@ -207,12 +208,13 @@ class Laptop:
     def ended(self, job: str, within: float = 120) -> dict[str, Any]:
         """Wait for a job's end; what is known of its first run then."""
         deadline = time.monotonic() + within
-        asked = time.monotonic()
-        while (run := self.job(job)["runs"][0])["state"] in ("pending", "running", "ending", "unknown"):
+        while True:
+            began = time.monotonic()
+            run = self.job(job)["runs"][0]
+            if run["state"] not in ("pending", "running", "ending", "unknown"):
+                return dict(run)
             assert time.monotonic() < deadline, run
-            time.sleep(max(0.5, time.monotonic() - asked))
-            asked = time.monotonic()
-        return dict(run)
+            rest(began, 0.5)
 
     def jobs_called(self, name: str) -> list[str]:
         """The ids of all jobs of a name that Slurm has ever heard of."""

@@ -299,13 +299,16 @@ def test_a_rank_outlives_a_restart_of_sshd_and_no_end_of_its_connection(tmp_path
     (tmp_path / "sshd").symlink_to(shutil.which("bash"))
     (tmp_path / "lost").touch()
     (tmp_path / "rank.sh").write_text(LOST_IN_SET_UP)
-    (tmp_path / "session").write_text('bash rank.sh "$PWD" >rank.log 2>&1 &\necho $! >rank\nwait\n')
-    (tmp_path / "service").write_text("./sshd session &\necho $! >connection\nwait\n")
+    (tmp_path / "session").write_text(
+        'bash rank.sh "$PWD" >rank.log 2>&1 &\necho $! >new; mv new rank\nwait\n'
+    )
+    (tmp_path / "service").write_text("./sshd session &\necho $! >first; mv first connection\nwait\n")
     service = subprocess.Popen(["./sshd", "service"], cwd=tmp_path)
     deadline = time.monotonic() + 60
-    while not (tmp_path / "followed").exists() and time.monotonic() < deadline:
+    known = [tmp_path / "rank", tmp_path / "connection"]
+    while not all(path.exists() for path in (tmp_path / "followed", *known)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    rank, connection = (psutil.Process(int((tmp_path / name).read_text())) for name in ("rank", "connection"))
+    rank, connection = (psutil.Process(int(path.read_text())) for path in known)
     service.kill()
     service.wait(60)
     with pytest.raises(psutil.TimeoutExpired):
